@@ -1,0 +1,39 @@
+#include "tessera/base/log.h"
+
+#include <cerrno>
+#include <unistd.h>
+
+namespace tessera {
+namespace {
+
+void write_line(const char* level, const std::string& message) {
+  std::string line = level + message;
+  if (line.empty() || line.back() != '\n') line += '\n';
+  const char* data = line.data();
+  size_t left = line.size();
+  while (left > 0) {
+    const ssize_t written = ::write(STDERR_FILENO, data, left);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return;  // nobody reads stderr any more: a log line is not worth a failure
+    }
+    data += written;
+    left -= static_cast<size_t>(written);
+  }
+}
+
+}  // namespace
+
+void log_info(const std::string& message) {
+  write_line("", message);
+}
+
+void log_warning(const std::string& message) {
+  write_line("warning: ", message);
+}
+
+void log_error(const std::string& message) {
+  write_line("error: ", message);
+}
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+#pragma once
+
+// How a tensor is cut over the axes of the device mesh. Plain data, shared by layers (which carry it
+// without knowing what it means), by the parameter table, the planner and the checkpoint.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// One cut: mesh axis `axis` (its name, for example "tp") cuts dimension `dim` of what the cuts
+/// before it left. `copies` neighbouring ranks of the axis hold the same part (kv heads fewer than
+/// tp); the axis then makes size / copies parts.
+struct AxisCut {
+  std::string axis;
+  int dim = 0;
+  int copies = 1;
+  bool operator==(const AxisCut&) const = default;
+};
+
+/// Half-open range of indices along one dimension.
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const {
+    return end - begin;
+  }
+  bool operator==(const Range&) const = default;
+};
+
+/// Rows of the largest part when `extent` is cut into `parts`: ceil(extent / parts).
+inline int64_t largest_part(int64_t extent, int64_t parts) {
+  return (extent + parts - 1) / parts;
+}
+
+/// Part `index` of `parts`: every part is largest_part() long but the last ones, which are shorter
+/// or empty. The one rule by which any extent is cut anywhere in Tessera.
+inline Range part_of(int64_t extent, int64_t parts, int64_t index) {
+  const int64_t length = largest_part(extent, parts);
+  const int64_t begin = std::min(extent, index * length);
+  return {begin, std::min(extent, begin + length)};
+}
+
+}  // namespace tessera

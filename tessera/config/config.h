@@ -1,0 +1,264 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/config/model_config.h"
+
+namespace tessera {
+
+// One struct a YAML section, one field a key, the same names. Read by load_config, checked by
+// validate. docs/config.md describes every key, also those that only the reader knows.
+
+struct CheckpointConfig {
+  bool enable_save = true;
+  std::string save_path;  // empty: <output_dir>/checkpoint
+  int64_t save_max = 5;   // checkpoints kept
+  int64_t save_interleaved_steps = 1000;
+  bool no_save_optim = false;
+  bool async_save = false;
+  std::optional<std::string> prefix = "checkpoint";
+  bool remove_redundancy = false;
+  std::string load_path;  // a checkpoint or a Hugging Face folder; resolved
+  bool load_balanced = false;
+  bool no_load_optim = false;  // weights only, from step 0
+  int64_t reshard_worker_num = 1;
+
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
+struct TrainingConfig {
+  int64_t steps = 1000;            // optimizer updates
+  int64_t local_batch_size = 1;    // sequences of a micro-batch on one batch rank
+  int64_t global_batch_size = 1;   // sequences of an update, over all batch ranks
+  double max_norm = 1.0;           // <= 0: no clipping
+  int64_t seed = 42;
+  bool deterministic = false;
+  double timeout_seconds = 600.0;  // a collective that waits longer fails
+
+  bool operator==(const TrainingConfig&) const = default;
+};
+
+/// `pipeline_parallel_layers_per_stage`: "auto", or one string of ranges a stage.
+struct LayersPerStage {
+  bool is_auto = false;
+  std::vector<std::string> stages;  // "0-1, 4-8": one range a chunk; empty when is_auto
+
+  bool operator==(const LayersPerStage&) const = default;
+};
+
+struct ParallelismConfig {
+  int64_t data_parallel_shard = -1;  // -1: all of data parallel; resolve() keeps what was asked
+  std::string reshard_after_forward_policy = "default";  // always, never, default
+  bool cpu_offload = false;
+  bool disable_gradient_division = true;
+
+  int64_t tensor_parallel = 1;
+  bool enable_mc2 = false;
+  bool enable_loss_parallel = false;
+
+  int64_t context_parallel = 1;
+  std::string context_parallel_method = "colossal";  // colossal, ulysses, hybrid; lower case
+  bool context_parallel_async = false;
+  std::optional<int64_t> ulysses_degree_in_cp;
+  std::string context_parallel_mask_type = "causal";
+  std::string context_parallel_exchange = "auto";  // colossal: auto, ring, allgather
+  std::string context_parallel_balance = "auto";   // auto, head_tail, contiguous
+
+  int64_t pipeline_parallel = 1;
+  std::optional<LayersPerStage> pipeline_parallel_layers_per_stage;
+  int64_t pipeline_parallel_interleave_num = 1;  // chunks a stage
+  bool pipeline_parallel_overlap_p2p = false;
+  bool pipeline_parallel_overlap_b_f = false;
+  std::string pipeline_parallel_schedule = "1f1b";        // reserved
+  bool pipeline_parallel_enable_dxdw_split = false;       // reserved
+  int64_t pipeline_parallel_microbatch_size = 1;          // reserved: derived
+
+  int64_t expert_parallel = 1;
+  std::string moe_token_dispatcher_type = "alltoall";  // alltoall, alltoall_deredundancy
+  int64_t npu_nums_per_device = 8;  // devices a node, for alltoall_deredundancy
+
+  bool operator==(const ParallelismConfig&) const = default;
+};
+
+struct OptimizerConfig {
+  std::string type = "AdamW";  // AdamW, SGD
+  std::vector<double> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  std::optional<std::vector<std::string>> weight_decay_include;  // equality, substring or glob
+  std::optional<std::vector<std::string>> weight_decay_exclude;
+  bool amsgrad = false;
+  bool maximize = false;
+  double momentum = 0.0;  // SGD
+
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+/// Defaults that depend on `type` and steps that a ratio gives are resolved by load_config.
+struct LrSchedulerConfig {
+  std::string type;  // empty: not given
+  double learning_rate = 1e-5;
+  int64_t warmup_steps = 0;
+  double warmup_lr_init = 0.0;
+  std::optional<double> warmup_ratio;  // replaces warmup_steps by int(steps * ratio)
+  double num_cycles = 0.5;
+  double lr_end = 0.0;
+  double power = 1.0;
+  std::optional<int64_t> decay_steps;  // none: until the end
+  std::optional<double> decay_ratio;
+  int64_t decay_start_steps = 0;  // WarmUpStableDecayLR
+  std::optional<double> decay_start_ratio;
+  int64_t keep_steps = 0;  // ConstantWithCoolDownLR
+  int64_t final_steps = 0;
+  double lr_end1 = 0.0;
+  double lr_end2 = 0.0;
+  double base_lr = 1e-5;  // CosineAnnealing*: none given: learning_rate
+  int64_t t_max = 1;
+  double eta_min = 0.0;
+  int64_t t_0 = 1;
+  int64_t t_mult = 1;
+
+  bool operator==(const LrSchedulerConfig&) const = default;
+};
+
+/// `train_dataset.dataloader.config`
+struct DatasetConfig {
+  int64_t seq_length = 0;  // resolved: model.seq_length when not given
+  /// Flat list as written, numbers as text; prefixes are resolved. See parse_blend.
+  std::optional<std::vector<std::string>> data_path;
+  std::optional<std::vector<std::string>> train_data_path;
+  std::optional<std::vector<std::string>> valid_data_path;
+  std::optional<std::vector<std::string>> test_data_path;
+  std::optional<std::string> split;  // "90,5,5"
+  int64_t seed = 1234;
+  int64_t num_dataset_builder_threads = 1;
+  std::optional<std::string> path_to_cache;
+  bool mmap_bin_files = true;
+  bool reset_position_ids = false;
+  bool reset_attention_mask = false;
+  bool eod_mask_loss = false;
+  bool create_attention_mask = true;
+  bool create_compressed_eod_mask = false;
+  int64_t eod_pad_length = 128;  // most documents in a sample
+  bool drop_last_partial_validation_sequence = true;
+  bool add_extra_token_to_sequence = true;
+  int64_t eod = -1;  // -1: none
+  int64_t pad = -1;
+
+  bool operator==(const DatasetConfig&) const = default;
+};
+
+struct DataloaderConfig {
+  std::string type;  // BlendedMegatronDatasetDataLoader; empty: not given
+  std::string datasets_type = "GPTDataset";
+  std::vector<int64_t> sizes;  // samples asked of train, valid, test; empty: not given
+  std::vector<std::string> column_names = {"input_ids", "labels"};
+  bool shuffle = false;  // an order of (data seed) on top of the index's own
+  DatasetConfig config;
+
+  bool operator==(const DataloaderConfig&) const = default;
+};
+
+struct TrainDatasetConfig {
+  bool drop_remainder = true;
+  DataloaderConfig dataloader;
+
+  bool operator==(const TrainDatasetConfig&) const = default;
+};
+
+/// Layer specs are strings "n" or "a-b", ascending and disjoint; MTP layers follow the decoder's.
+struct RecomputeConfig {
+  std::string mode = "None";  // None, full, select
+  std::optional<std::vector<std::string>> full_recompute_layer;
+  std::optional<std::map<std::string, std::vector<std::string>>> select_module;
+  std::optional<std::vector<std::string>> exclude_op;
+
+  bool operator==(const RecomputeConfig&) const = default;
+};
+
+struct RecomputeCommConfig {
+  bool enable = false;
+  std::optional<std::map<std::string, std::vector<std::string>>> select_module;
+
+  bool operator==(const RecomputeCommConfig&) const = default;
+};
+
+struct SwapConfig {
+  bool enable = false;  // only false is built
+
+  bool operator==(const SwapConfig&) const = default;
+};
+
+struct TrainStateConfig {
+  std::vector<std::string> local_norm;  // name substrings; {""} : all
+  bool local_loss = false;
+  bool device_norm = false;
+  bool device_loss = false;
+
+  bool operator==(const TrainStateConfig&) const = default;
+};
+
+struct MoeMonitorConfig {
+  std::optional<int64_t> save_tokens_per_expert_interval;
+
+  bool operator==(const MoeMonitorConfig&) const = default;
+};
+
+struct MonitorConfig {
+  TrainStateConfig train_state;
+  MoeMonitorConfig moe_monitor;
+
+  bool operator==(const MonitorConfig&) const = default;
+};
+
+struct ProfilerConfig {
+  bool enable_profiling = false;  // only false is built
+
+  bool operator==(const ProfilerConfig&) const = default;
+};
+
+struct CallbackConfig {
+  std::string type;
+
+  bool operator==(const CallbackConfig&) const = default;
+};
+
+struct ContextConfig {
+  std::string device_target = "Ascend";  // Ascend: a GPU if there is one, else CPU; CPU; GPU, CUDA
+
+  bool operator==(const ContextConfig&) const = default;
+};
+
+/// LoRA is known and refused: the section only remembers that it was given.
+struct LoraConfig {
+  std::string target_modules;
+
+  bool operator==(const LoraConfig&) const = default;
+};
+
+struct Config {
+  std::string output_dir = "./output";  // relative to the working directory
+  CheckpointConfig checkpoint;
+  TrainingConfig training;
+  ParallelismConfig parallelism;
+  OptimizerConfig optimizer;
+  LrSchedulerConfig lr_scheduler;
+  TrainDatasetConfig train_dataset;
+  ModelConfig model;
+  RecomputeConfig recompute;
+  RecomputeCommConfig recompute_comm;
+  SwapConfig swap;
+  MonitorConfig monitor;
+  ProfilerConfig profiler;
+  std::vector<CallbackConfig> callbacks;
+  ContextConfig context;
+  std::optional<LoraConfig> lora_config;
+
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace tessera

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tessera/base/dtype.h"
+
+namespace tessera {
+
+/// `model.rope_scaling`; a file without it has rope_type "default".
+struct RopeScaling {
+  std::string rope_type = "default";  // default, linear, llama3, yarn
+  double factor = 1.0;
+  double low_freq_factor = 1.0;   // llama3
+  double high_freq_factor = 4.0;  // llama3
+  std::optional<int64_t> original_max_position_embeddings;  // llama3, yarn
+  std::optional<double> mscale;          // yarn: together with mscale_all_dim
+  std::optional<double> mscale_all_dim;  // yarn
+  double beta_fast = 32.0;               // yarn
+  double beta_slow = 1.0;                // yarn
+  std::optional<double> attention_factor;  // yarn: replaces the factor on cos and sin
+  bool truncate = true;  // yarn: whole dimensions as the ends of the ramp
+
+  bool operator==(const RopeScaling&) const = default;
+};
+
+/// `model`: after load_config every field holds its final value, from the YAML, else from the
+/// config.json at checkpoint.load_path, else from the family's defaults.
+struct ModelConfig {
+  std::string model_type;  // llama, qwen3, qwen3_moe, deepseek_v3; empty: no model in this file
+  std::vector<std::string> architectures;
+
+  // Sizes.
+  int64_t vocab_size = 151936;
+  int64_t seq_length = 4096;
+  int64_t hidden_size = 4096;
+  int64_t intermediate_size = 22016;
+  int64_t num_hidden_layers = 32;
+  int64_t num_attention_heads = 32;
+  int64_t num_key_value_heads = 32;
+  int64_t head_dim = 128;  // unused by deepseek_v3
+
+  // The plain parts.
+  std::string hidden_act = "silu";
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
+  int64_t max_position_embeddings = 32768;
+  std::string position_embedding_type = "rope";  // rope, yarn
+  bool attention_bias = false;   // q, k, v and o (deepseek_v3: q_a, kv_a and o)
+  bool mlp_bias = false;         // llama only
+  bool add_bias_linear = false;  // as attention_bias and mlp_bias together; only false is built
+  bool gated_linear_unit = true;
+  std::string normalization = "RMSNorm";
+  bool tie_word_embeddings = false;
+  bool qk_layernorm = false;  // llama: false; qwen3*: true; deepseek_v3: norms after q_a, kv_a
+  double attention_dropout = 0.0;
+  double hidden_dropout = 0.0;
+  double initializer_range = 0.02;
+  int64_t pad_token_id = 0;
+  int64_t ignore_token_id = -100;
+  bool calculate_per_token_loss = false;
+  int64_t chunk_loss_num = 0;
+  std::optional<double> activation_func_clamp_value;
+
+  // Precision.
+  DType params_dtype = DType::kFloat32;
+  DType embedding_params_dtype = DType::kFloat32;
+  DType compute_dtype = DType::kBFloat16;
+  DType layernorm_compute_dtype = DType::kFloat32;
+  DType rotary_dtype = DType::kFloat32;
+  DType moe_router_dtype = DType::kFloat32;
+
+  // Attention mask: causal, by the kernel. True also when create_compressed_eod_mask set it.
+  bool use_flash_attention = true;
+  bool use_attn_mask_compression = false;
+  bool use_eod_attn_mask_compression = false;
+
+  // Multi-head latent attention (deepseek_v3).
+  std::optional<int64_t> q_lora_rank;  // none: one full-rank query projection
+  int64_t kv_lora_rank = 512;
+  int64_t qk_nope_head_dim = 128;
+  int64_t qk_rope_head_dim = 64;
+  int64_t v_head_dim = 128;
+  bool rope_interleave = true;
+  std::optional<double> rotary_scaling_factor;  // none: 1/sqrt(nope + rope) under plain rope
+  std::optional<double> mscale;
+  std::optional<double> mscale_all_dim;
+  std::optional<double> beta_fast;
+  std::optional<double> beta_slow;
+
+  // Mixture of experts; 0 routed experts: dense.
+  int64_t n_routed_experts = 0;  // also num_experts, num_local_experts
+  int64_t num_experts_per_tok = 2;
+  int64_t n_shared_experts = 0;
+  int64_t moe_intermediate_size = 0;
+  int64_t moe_shared_expert_intermediate_size = 0;  // resolved: moe_intermediate_size * shared
+  std::optional<int64_t> n_group;
+  std::optional<int64_t> topk_group;
+  double routed_scaling_factor = 1.0;
+  bool norm_topk_prob = true;
+  int64_t first_k_dense_replace = 0;
+  std::variant<int64_t, std::vector<int64_t>> moe_layer_freq = int64_t{1};
+  int64_t decoder_sparse_step = 1;        // qwen3_moe: layer i is MoE iff (i + 1) % step == 0
+  std::vector<int64_t> mlp_only_layers;   // qwen3_moe: these layers are dense
+  std::string moe_router_score_function = "softmax";  // softmax, sigmoid, sqrtsoftplus
+  bool moe_router_enable_expert_bias = false;
+  double moe_router_bias_update_rate = 0.001;
+  std::string moe_router_load_balancing_type = "none";  // aux_loss, seq_aux_loss, global_aux_loss
+  double moe_aux_loss_coeff = 0.0;
+  bool moe_router_force_expert_balance = false;
+  bool moe_apply_probs_on_input = false;
+  bool moe_router_pre_softmax = false;
+  bool use_shared_expert_gating = false;
+  int64_t moe_n_hash_layers = 0;
+  std::optional<int64_t> actual_vocab_size;
+
+  // Multi-token prediction.
+  int64_t num_nextn_predict_layers = 0;
+  std::optional<double> mtp_loss_factor;
+
+  bool is_moe() const { return n_routed_experts > 0; }
+  bool is_mla() const { return model_type == "deepseek_v3"; }
+  /// Whether decoder layer `layer` (from 0) holds experts.
+  bool is_moe_layer(int64_t layer) const;
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+}  // namespace tessera
