@@ -1,0 +1,47 @@
+# One static library tessera_<folder> per folder of tessera/. What it links are the lower floors that
+# it may include (tests/floors holds the includes to the same rule). A folder without sources is no
+# target yet.
+
+# tessera_floor(<folder> [TORCH] [FLOORS folder...] [PACKAGES target...])
+function(tessera_floor folder)
+  cmake_parse_arguments(arg "TORCH" "" "FLOORS;PACKAGES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tessera/${folder}/*.cpp)
+  set(target tessera_${folder})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PUBLIC tessera_flags)
+    if(arg_TORCH)
+      tessera_use_torch(${target})
+    endif()
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+    target_link_libraries(${target} INTERFACE tessera_flags)
+    if(arg_TORCH)
+      target_link_libraries(${target} INTERFACE torch_cpu_iface)
+    endif()
+  endif()
+  list(TRANSFORM arg_FLOORS PREPEND tessera_)
+  target_link_libraries(${target} ${scope} ${arg_FLOORS} ${arg_PACKAGES})
+endfunction()
+
+# Floors 0 and 1: no torch.
+tessera_floor(base PACKAGES spdlog::spdlog fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+tessera_floor(config FLOORS base PACKAGES yaml-cpp::yaml-cpp)
+tessera_floor(schedule FLOORS base)
+tessera_floor(data FLOORS base PACKAGES sentencepiece::sentencepiece)
+tessera_floor(launcher FLOORS config base PACKAGES CLI11::CLI11)
+tessera_floor(planner FLOORS schedule config data base)
+set(floor_1 planner launcher data schedule config base)
+
+# nn and models are plain mathematics: they do not see dist.
+tessera_floor(dist TORCH FLOORS ${floor_1})
+tessera_floor(nn TORCH FLOORS ${floor_1})
+tessera_floor(models TORCH FLOORS nn ${floor_1})
+set(floor_4 models nn dist ${floor_1})
+
+tessera_floor(parallel TORCH FLOORS ${floor_4})
+tessera_floor(optim TORCH FLOORS ${floor_4})
+tessera_floor(checkpoint TORCH FLOORS ${floor_4})
+tessera_floor(train TORCH FLOORS parallel optim checkpoint ${floor_4})

@@ -1,0 +1,20 @@
+# Libraries of the distribution.
+
+find_package(Threads REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+find_package(yaml-cpp REQUIRED)
+if(NOT TARGET yaml-cpp::yaml-cpp)  # 0.7 and older export the bare name
+  add_library(yaml-cpp::yaml-cpp INTERFACE IMPORTED)
+  target_link_libraries(yaml-cpp::yaml-cpp INTERFACE yaml-cpp)
+endif()
+
+# SentencePiece has no CMake package.
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+add_library(sentencepiece::sentencepiece INTERFACE IMPORTED)
+target_include_directories(sentencepiece::sentencepiece INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
+target_link_libraries(sentencepiece::sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})

@@ -1,0 +1,60 @@
+# libtorch out of a torch wheel: target torch_cpu_iface.
+#
+# find_package(Torch) is not used: with a CUDA wheel it asks for a CUDA toolkit, which compiling
+# against the headers and linking do not need.
+
+set(TESSERA_TORCH_DIR "$ENV{TESSERA_TORCH_DIR}" CACHE PATH
+    "Folder with torch's lib/ and include/ (site-packages/torch); empty: .deps/torch")
+set(torch_dir ${TESSERA_TORCH_DIR})
+if(NOT torch_dir)
+  set(torch_dir ${PROJECT_SOURCE_DIR}/.deps/torch)
+endif()
+if(NOT EXISTS ${torch_dir}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "No libtorch in ${torch_dir}: run tools/setup.sh, or set TESSERA_TORCH_DIR to a "
+                      "site-packages/torch of version 2.13.0.")
+endif()
+
+add_library(torch_cpu_iface INTERFACE)
+# -idirafter: torch ships a copy of fmt that must not shadow the one spdlog was built with.
+target_compile_options(torch_cpu_iface INTERFACE
+  "SHELL:-idirafter ${torch_dir}/include"
+  "SHELL:-idirafter ${torch_dir}/include/torch/csrc/api/include"
+  -fopenmp)  # at::parallel_for is a template around an OpenMP region
+target_compile_definitions(torch_cpu_iface INTERFACE
+  USE_DISTRIBUTED USE_C10D_GLOO _GLIBCXX_USE_CXX11_ABI=1)
+target_link_options(torch_cpu_iface INTERFACE -fopenmp)
+target_link_libraries(torch_cpu_iface INTERFACE
+  ${torch_dir}/lib/libtorch.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so
+  Threads::Threads)
+
+if(EXISTS ${torch_dir}/lib/libtorch_cuda.so)
+  # The CUDA runtime, NCCL and their headers lie in the nvidia-* packages beside torch.
+  file(GLOB nvidia_includes ${torch_dir}/../nvidia/*/include)
+  foreach(folder IN LISTS nvidia_includes)
+    target_compile_options(torch_cpu_iface INTERFACE "SHELL:-idirafter ${folder}")
+  endforeach()
+  target_compile_definitions(torch_cpu_iface INTERFACE TESSERA_WITH_NCCL=1 USE_C10D_NCCL)
+  # Nothing refers to symbols of torch_cuda by name: its kernels register themselves when loaded.
+  target_link_libraries(torch_cpu_iface INTERFACE
+    -Wl,--no-as-needed ${torch_dir}/lib/libtorch_cuda.so ${torch_dir}/lib/libc10_cuda.so
+    -Wl,--as-needed)
+  file(GLOB nvidia_libraries ${torch_dir}/../nvidia/*/lib)
+  target_link_options(torch_cpu_iface INTERFACE -Wl,--allow-shlib-undefined)
+  foreach(folder IN LISTS nvidia_libraries)
+    target_link_options(torch_cpu_iface INTERFACE -Wl,-rpath,${folder})
+  endforeach()
+endif()
+
+# One precompiled header, compiled once and used by every target that sees torch.
+file(WRITE ${PROJECT_BINARY_DIR}/generated/torch_pch.cpp.in "// Carrier of the precompiled header.\n")
+configure_file(${PROJECT_BINARY_DIR}/generated/torch_pch.cpp.in
+               ${PROJECT_BINARY_DIR}/generated/torch_pch.cpp COPYONLY)
+add_library(tessera_torch_pch STATIC ${PROJECT_BINARY_DIR}/generated/torch_pch.cpp)
+target_link_libraries(tessera_torch_pch PUBLIC tessera_flags torch_cpu_iface)
+target_precompile_headers(tessera_torch_pch PRIVATE ${PROJECT_SOURCE_DIR}/tessera/dist/torch_pch.h)
+
+# Links libtorch to a target and gives it the precompiled header.
+function(tessera_use_torch target)
+  target_link_libraries(${target} PUBLIC torch_cpu_iface)
+  target_precompile_headers(${target} REUSE_FROM tessera_torch_pch)
+endfunction()
