@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace tessera {
 
@@ -63,11 +64,21 @@ class InternalError : public Error {
 namespace detail {
 
 template <typename T>
+concept Streamable = requires(std::ostringstream& out, const T& value) { out << value; };
+
+template <typename T>
 void append(std::ostringstream& out, const T& value) {
-  if constexpr (std::is_enum_v<T>) {
-    out << static_cast<std::underlying_type_t<T>>(value);
-  } else {
+  if constexpr (Streamable<T>) {
     out << value;
+  } else if constexpr (std::is_enum_v<T>) {
+    out << static_cast<std::underlying_type_t<T>>(value);
+  } else {  // a range, such as a shape
+    const char* separator = "[";
+    for (const auto& element : value) {
+      out << separator << element;
+      separator = ", ";
+    }
+    out << (separator[0] == '[' ? "[]" : "]");
   }
 }
 
@@ -85,7 +96,12 @@ std::string concat(const Args&... args) {
 // Both operands are evaluated once. Returns the message when `a == b` does not hold.
 template <typename A, typename B, typename... Args>
 std::optional<std::string> compare_equal(const A& a, const B& b, const Args&... args) {
-  if (a == b) return std::nullopt;
+  if constexpr (std::is_integral_v<A> && std::is_integral_v<B> && !std::is_same_v<A, bool> &&
+                !std::is_same_v<B, bool>) {
+    if (std::cmp_equal(a, b)) return std::nullopt;
+  } else {
+    if (a == b) return std::nullopt;
+  }
   std::string text = concat(a, " vs ", b);
   if constexpr (sizeof...(args) > 0) text += ": " + concat(args...);
   return text;
