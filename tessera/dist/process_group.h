@@ -1,0 +1,120 @@
+#pragma once
+
+// Who a rank talks to. `ProcessGroup` is a small value over a private implementation: one rank
+// alone, threads of this process, processes over Gloo, devices over NCCL, or a fake that counts.
+// Nothing above dist/ knows which.
+//
+// Rules for callers, the same for every transport:
+//  - Tensors are contiguous and stay alive and unwritten from the call until Work::wait() returns.
+//    After wait() the outputs are complete and the inputs may be written again.
+//  - All members of a group call the same operations in the same order with matching shapes; a
+//    mismatch is an error where the transport can see it.
+//  - A group of one rank returns its input: nobody writes `if (size > 1)`.
+//  - Sums have a fixed order (member 0 first), so results repeat bitwise and every member that
+//    receives a sum receives the same bits.
+// Failures of a peer or a link throw CommError in every member that waits.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+enum class ReduceOp { kSum, kMax, kMin };
+
+/// A started operation. A default-constructed Work is complete.
+class Work {
+ public:
+  struct Impl {
+    virtual ~Impl() = default;
+    virtual void wait() = 0;
+  };
+  Work() = default;
+  explicit Work(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  /// Blocks until the operation is complete for this rank. Calling it again does nothing.
+  void wait() {
+    if (impl_) {
+      impl_->wait();
+      impl_.reset();
+    }
+  }
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+/// What a group has sent from this rank so far, by operation ("all_gather", "reduce_scatter",
+/// "all_reduce", "all_to_all", "broadcast", "send"). `bytes` are the bytes an ideal algorithm sends
+/// per rank: all-gather (n-1) x own part, reduce-scatter (n-1)/n x input, all-reduce 2(n-1)/n x
+/// tensor, all-to-all what goes to other ranks, send the message.
+struct CommStats {
+  struct Count {
+    int64_t calls = 0;
+    int64_t bytes = 0;
+  };
+  std::map<std::string, Count> operations;
+  int64_t total_bytes() const;
+};
+
+class ProcessGroup {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  struct Impl;  // process_group_impl.h
+
+  ProcessGroup() = default;
+  explicit ProcessGroup(std::shared_ptr<Impl> impl);
+
+  int rank() const;  // position in the group
+  int size() const;
+  const std::vector<int>& ranks() const;  // world ranks of the members, in group order
+  const std::string& name() const;        // the axis, for errors, traces and counters
+  CommStats& stats() const;
+
+  /// Collective over this group: makes the groups of `members` (world ranks, every rank of this
+  /// group in exactly one list) and returns the caller's. All ranks pass the same lists.
+  ProcessGroup split(const std::vector<std::vector<int>>& members, const std::string& name) const;
+
+  // --- collectives; each returns at once, wait() completes it -----------------------------------
+
+  /// full[i] ([rows_i, ...]) := the members' shards one after the other along dimension 0. Member r
+  /// gives rows part_of(rows_i, size, r) in shards[i] (so the last shards may be shorter or empty).
+  Work all_gather(Tensors full, Tensors shards) const;
+
+  /// shards[i] := (or +=, if `accumulate`) rows part_of(rows_i, size, rank) of the sum over members
+  /// of full[i] ([rows_i, ...]). The sum is made in the shard's dtype (float32 shards of bfloat16
+  /// inputs), member 0 first.
+  Work reduce_scatter(Tensors shards, Tensors full, bool accumulate = false) const;
+
+  /// In place. Several tensors of several dtypes travel as one message where that is faster.
+  Work all_reduce(Tensors tensors, ReduceOp op = ReduceOp::kSum) const;
+
+  /// Rows (dimension 0): member j receives in_splits[j] rows of `in`; out_splits[j] rows of `out`
+  /// come from member j. Splits may be zero.
+  Work all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_splits,
+                  std::vector<int64_t> in_splits) const;
+
+  /// In place, from member `root`.
+  Work broadcast(Tensors tensors, int root) const;
+
+  /// Point to point, `peer` a position in this group. Buffered: wait() of a send returns when the
+  /// tensor may be written again, whether or not the peer has asked for it. Messages with the same
+  /// (sender, receiver, tag) arrive in order.
+  Work send(at::Tensor tensor, int peer, int64_t tag) const;
+  Work recv(at::Tensor tensor, int peer, int64_t tag) const;
+
+  /// Returns when every member has called it.
+  void barrier() const;
+
+  explicit operator bool() const {
+    return impl_ != nullptr;
+  }
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,62 @@
+#pragma once
+
+// What a layer may know about the tokens in front of it, and where it may write on the side.
+// Activations are flat, [tokens, hidden]: the rank's part of (rows x sequence).
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+/// Sums that layers put aside, keyed by (layer, micro-batch). One per rank and step.
+struct Sinks {
+  using Key = std::pair<int64_t, int64_t>;
+  std::map<Key, at::Tensor> auxiliary_loss;     // differentiable scalars, already weighted
+  std::map<Key, at::Tensor> load_balance_loss;  // scalars, for the log
+  std::map<Key, at::Tensor> tokens_per_expert;  // [experts], int64
+};
+
+/// One micro-batch as the layers of a rank see it.
+struct LayerContext {
+  int64_t rows = 0;        // samples in the micro-batch
+  int64_t seq_length = 0;  // of a whole sample, uncut
+  int64_t micro_batch = 0;
+  int64_t step = 0;
+  bool recompute = false;  // the forward runs again for the backward: write no sinks
+
+  /// Every loss is multiplied by this before it is summed: 1 / unmasked tokens of the global batch.
+  double loss_scale = 1.0;
+  /// The tokens [begin, end) that the residual stream holds on this rank; all of them unless
+  /// sequence parallelism slices it. What works on the residual stream token by token (dropout,
+  /// router) takes its per-token facts from this range.
+  std::pair<int64_t, int64_t> residual_tokens{0, 0};
+
+  at::Tensor token_ids;    // [tokens] int64
+  at::Tensor labels;       // [tokens] int64
+  at::Tensor next_ids;     // [tokens] int64, for multi-token prediction; may be undefined
+  at::Tensor loss_mask;    // [tokens], 1 or 0
+  at::Tensor positions;    // [tokens] int64, restart with the document if the data say so
+  at::Tensor sample_ids;   // [tokens] int64: which sample of the run, for dropout masks
+  at::Tensor in_sample;    // [tokens] int64: place in the sample, for dropout masks
+  at::Tensor padded;       // [tokens] bool: the loader made it up; undefined if there is none
+
+  /// Ends (exclusive) of the documents of each row, in places of the whole sample; the last is
+  /// seq_length. Empty: every row is one document.
+  std::vector<std::vector<int64_t>> document_ends;
+
+  /// Which places of the sample this rank's tokens are, row after row in the same order: pieces
+  /// [begin, end). The loader decides; one piece [0, seq_length) when the sequence is not cut.
+  std::vector<std::pair<int64_t, int64_t>> pieces;
+
+  at::Tensor rope_cos;  // [tokens, rotary_dim / 2], in rotary_dtype, made once per micro-batch
+  at::Tensor rope_sin;
+
+  Sinks* sinks = nullptr;
+};
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+#pragma once
+
+// What a layer computes with, and what the published model calls it.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/base/placement.h"
+
+namespace tessera {
+
+/// How a parameter starts (values depend on the seed, the name and the element's index alone).
+enum class InitKind { kNormal, kOnes, kZeros };
+
+/// One tensor of the published model: a row of the parameter table.
+struct ParameterPart {
+  std::string name;            // Hugging Face name; stacked experts hold "{e}" for the expert
+  std::vector<int64_t> shape;  // of the whole model, uncut
+  InitKind init = InitKind::kNormal;
+  // Set from outside, never read by layers:
+  std::vector<AxisCut> cuts;         // how tensor or expert parallelism cut it (fsdp comes on top)
+  std::vector<std::string> partial;  // axes on which its gradient is a partial sum when it leaves
+                                     // the backward pass
+};
+
+/// A leaf of autograd. Its rows (dimension 0) are the rows of `parts` one after the other, so that
+/// several published matrices over one input (q, k, v; gate, up) are one product. `value` is bound
+/// by whoever owns the storage; layers take every size from it. An absent parameter (no bias) has
+/// no parts.
+struct Weight {
+  std::vector<ParameterPart> parts;
+  at::ScalarType dtype = at::kFloat;  // in which `value` is bound; its gradient leaves in it too
+  at::Tensor value;
+
+  bool present() const {
+    return !parts.empty();
+  }
+};
+
+}  // namespace tessera

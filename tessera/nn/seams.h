@@ -1,0 +1,73 @@
+#pragma once
+
+// The places where a plain layer can be replaced from outside (tensor, context and expert
+// parallelism). The base classes are the plain mathematics; a parallel version takes over the
+// weights of a plain one, marks how they are cut, and does its communication inside.
+// Shapes: T tokens on this rank, H hidden, V vocabulary, D head size.
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "tessera/nn/layer_context.h"
+#include "tessera/nn/parameter.h"
+
+namespace tessera {
+
+/// y = x W^T + b, [T, in] -> [T, out].
+struct Linear {
+  Weight weight;  // [out, in]
+  Weight bias;    // [out] or absent
+  virtual ~Linear() = default;
+  virtual at::Tensor forward(const at::Tensor& x_TI);
+};
+
+/// Several matrices over one input: one product over the stacked rows, then one output per part.
+struct Projections {
+  Weight weight;  // rows of all parts, [sum of out_i, in]
+  Weight bias;    // stacked the same way, or absent
+  std::vector<int64_t> part_rows;  // rows of each part as bound here (cut, if they are cut)
+  virtual ~Projections() = default;
+  /// [T, in] -> {[T, out_i]}. Views of one buffer.
+  virtual std::vector<at::Tensor> forward(const at::Tensor& x_TI);
+};
+
+struct Embedding {
+  Weight weight;  // [V, H]
+  virtual ~Embedding() = default;
+  /// ids [T] -> [T, H] (the residual tokens only, where the stream is sliced).
+  virtual at::Tensor forward(const at::Tensor& ids_T);
+};
+
+/// The last product and the loss over it; the logits need never exist as a whole.
+struct LossHead {
+  Weight* weight = nullptr;  // [V, H]; the head's own, or the embedding's where they are tied
+  int64_t chunks = 0;        // pieces of tokens one after the other; 0: chosen by size
+  virtual ~LossHead() = default;
+  /// Scalar: loss_scale x sum over tokens of mask x cross entropy (natural logarithm), in float32
+  /// (float64 for a float64 model).
+  virtual at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
+                          const at::Tensor& mask_T, double loss_scale);
+  /// [T, V] in the compute dtype: for tests and export checks.
+  virtual at::Tensor logits(const at::Tensor& x_TH);
+};
+
+enum class AttentionInput { kQuery, kKey, kValue };
+
+/// One call of attention. Tensors are offered as soon as they are ready, in any order, so that a
+/// parallel version can start to move them; attend() is called once, when all three were offered.
+struct AttentionCall {
+  virtual ~AttentionCall() = default;
+  virtual void offer(AttentionInput which, at::Tensor x_TND) = 0;  // [T, heads or kv heads, D]
+  virtual at::Tensor attend() = 0;                                 // [T, heads, D of the values]
+};
+
+/// softmax(q k^T * scale) v, causal inside each document of each sample.
+struct CoreAttention {
+  double scale = 0;  // 1/sqrt(D) unless the model says otherwise
+  virtual ~CoreAttention() = default;
+  virtual std::unique_ptr<AttentionCall> begin(const LayerContext& context);
+};
+
+}  // namespace tessera
