@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// A fixed order of samples, each of sample_length() tokens. Immutable: any thread may read, and
+/// thread ranks share one.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+  /// Samples in the order, all epochs of the index together.
+  virtual int64_t size() const = 0;
+  /// Tokens that read() fills: seq_length, and one more where labels are the tokens shifted.
+  virtual int64_t sample_length() const = 0;
+  /// Fills `tokens` [sample_length()] with sample `index` of the order. Returns how many came from
+  /// the files; the rest is left as it was (only a last, partial sample has one).
+  /// Throws ConfigError on a token id outside the vocabulary: file, sequence, offset, sample.
+  virtual int64_t read(int64_t index, std::span<int64_t> tokens) const = 0;
+};
+
+enum class DatasetPhase { kTrain = 0, kValid = 1, kTest = 2 };
+
+/// Token files and the weights by which they are mixed.
+struct Blend {
+  std::vector<std::string> prefixes;
+  std::vector<double> weights;  // empty: by size
+};
+
+/// `data_path` as Megatron reads it: [weight, prefix, weight, prefix, …] or a list of prefixes.
+/// Throws ConfigError where weights and prefixes are mixed, a weight is not positive, or it is empty.
+Blend parse_blend(const std::vector<std::string>& data_path);
+
+/// Share of the sequences that `split` ("90,5,5"; all numbers in the text) gives a phase, as
+/// [begin, end) in 0..1; nothing where it gives none. Throws ConfigError: no number, negative, sum 0.
+struct SplitShare {
+  double begin = 0.0;
+  double end = 1.0;
+};
+std::optional<SplitShare> split_share(const std::string& split, DatasetPhase phase);
+
+struct DatasetOptions {
+  Blend blend;
+  std::optional<std::string> split;  // nothing: the phase has the whole of every file
+  DatasetPhase phase = DatasetPhase::kTrain;
+  std::optional<int64_t> samples;  // dataloader.sizes[phase]; nothing: one epoch
+  int64_t seq_length = 0;
+  int64_t seed = 1234;             // 0 .. 2^32 - 1
+  bool add_extra_token = true;     // a sample is seq_length + 1 tokens
+  bool drop_last_partial = true;   // false keeps the last, padded sample (valid phase only)
+  int64_t vocab_size = 0;          // ids must be below; 0: not checked
+  std::optional<std::string> cache_dir;  // path_to_cache; nothing: indices are built in memory
+  int64_t threads = 1;             // num_dataset_builder_threads
+};
+
+/// Opens the files and builds (or maps from the cache) the order of samples that megatron-core 0.16
+/// computes. Throws ConfigError: missing or damaged file, no sequences in the phase, too few tokens.
+std::shared_ptr<const SampleSource> open_dataset(const DatasetOptions& options);
+
+/// size() of what open_dataset would return, without building an index.
+int64_t count_samples(const DatasetOptions& options);
+
+}  // namespace tessera
