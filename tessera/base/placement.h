@@ -30,6 +30,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+/// A rectangular part of a tensor: one range per dimension.
+using Box = std::vector<Range>;
+
 /// Rows of the largest part when `extent` is cut into `parts`: ceil(extent / parts).
 inline int64_t largest_part(int64_t extent, int64_t parts) {
   return (extent + parts - 1) / parts;

@@ -27,6 +27,7 @@ struct LayerContext {
   int64_t seq_length = 0;  // of a whole sample, uncut
   int64_t micro_batch = 0;
   int64_t step = 0;
+  uint64_t seed = 0;       // training.seed, for dropout masks
   bool recompute = false;  // the forward runs again for the backward: write no sinks
 
   /// Every loss is multiplied by this before it is summed: 1 / unmasked tokens of the global batch.
@@ -36,14 +37,14 @@ struct LayerContext {
   /// router) takes its per-token facts from this range.
   std::pair<int64_t, int64_t> residual_tokens{0, 0};
 
-  at::Tensor token_ids;    // [tokens] int64
-  at::Tensor labels;       // [tokens] int64
-  at::Tensor next_ids;     // [tokens] int64, for multi-token prediction; may be undefined
-  at::Tensor loss_mask;    // [tokens], 1 or 0
-  at::Tensor positions;    // [tokens] int64, restart with the document if the data say so
-  at::Tensor sample_ids;   // [tokens] int64: which sample of the run, for dropout masks
-  at::Tensor in_sample;    // [tokens] int64: place in the sample, for dropout masks
-  at::Tensor padded;       // [tokens] bool: the loader made it up; undefined if there is none
+  at::Tensor token_ids;   // [tokens] int64
+  at::Tensor labels;      // [tokens] int64
+  at::Tensor next_ids;    // [tokens] int64, for multi-token prediction; may be undefined
+  at::Tensor loss_mask;   // [tokens], 1 or 0
+  at::Tensor positions;   // [tokens] int64, restart with the document if the data say so
+  at::Tensor sample_ids;  // [tokens] int64: which sample of the run, for dropout masks
+  at::Tensor in_sample;   // [tokens] int64: place in the sample, for dropout masks
+  at::Tensor padded;      // [tokens] bool: the loader made it up; undefined if there is none
 
   /// Ends (exclusive) of the documents of each row, in places of the whole sample; the last is
   /// seq_length. Empty: every row is one document.

@@ -20,6 +20,8 @@ struct ParameterPart {
   std::string name;            // Hugging Face name; stacked experts hold "{e}" for the expert
   std::vector<int64_t> shape;  // of the whole model, uncut
   InitKind init = InitKind::kNormal;
+  double init_std = 0.02;               // of kNormal
+  at::ScalarType storage = at::kFloat;  // of the parameter between steps, whatever `value` is
   // Set from outside, never read by layers:
   std::vector<AxisCut> cuts;         // how tensor or expert parallelism cut it (fsdp comes on top)
   std::vector<std::string> partial;  // axes on which its gradient is a partial sum when it leaves
@@ -35,9 +37,7 @@ struct Weight {
   at::ScalarType dtype = at::kFloat;  // in which `value` is bound; its gradient leaves in it too
   at::Tensor value;
 
-  bool present() const {
-    return !parts.empty();
-  }
+  bool present() const { return !parts.empty(); }
 };
 
 }  // namespace tessera

@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,12 +27,16 @@ struct Linear {
 
 /// Several matrices over one input: one product over the stacked rows, then one output per part.
 struct Projections {
-  Weight weight;  // rows of all parts, [sum of out_i, in]
-  Weight bias;    // stacked the same way, or absent
+  Weight weight;                   // rows of all parts, [sum of out_i, in]
+  Weight bias;                     // stacked the same way, or absent
   std::vector<int64_t> part_rows;  // rows of each part as bound here (cut, if they are cut)
+  bool in_turn = false;            // one product per part, each handed out as soon as it is ready
+  using Receive = std::function<void(size_t part, at::Tensor y_TO)>;
   virtual ~Projections() = default;
-  /// [T, in] -> {[T, out_i]}. Views of one buffer.
-  virtual std::vector<at::Tensor> forward(const at::Tensor& x_TI);
+  /// [T, in] -> receive(i, [T, out_i]) for each part in order; views of one buffer unless in_turn.
+  virtual void forward(const at::Tensor& x_TI, const Receive& receive);
+  /// The same, all outputs at once.
+  std::vector<at::Tensor> all(const at::Tensor& x_TI);
 };
 
 struct Embedding {
@@ -42,13 +48,16 @@ struct Embedding {
 
 /// The last product and the loss over it; the logits need never exist as a whole.
 struct LossHead {
-  Weight* weight = nullptr;  // [V, H]; the head's own, or the embedding's where they are tied
-  int64_t chunks = 0;        // pieces of tokens one after the other; 0: chosen by size
+  Weight* weight = nullptr;  // [V, H]; own_weight, or the embedding's where they are tied
+  std::unique_ptr<Weight> own_weight;
+  int64_t chunks = 0;           // pieces of tokens one after the other; 0: chosen by size
+  int64_t ignore_label = -100;  // tokens with this label count as masked
   virtual ~LossHead() = default;
   /// Scalar: loss_scale x sum over tokens of mask x cross entropy (natural logarithm), in float32
   /// (float64 for a float64 model).
-  virtual at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
-                          const at::Tensor& mask_T, double loss_scale);
+  virtual at::Tensor loss(
+      const at::Tensor& x_TH, const at::Tensor& labels_T, const at::Tensor& mask_T,
+      double loss_scale);
   /// [T, V] in the compute dtype: for tests and export checks.
   virtual at::Tensor logits(const at::Tensor& x_TH);
 };

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tessera/nn/module_call.h"
+#include "tessera/nn/norm.h"
+#include "tessera/nn/seams.h"
+
+namespace tessera {
+
+/// The attention of a layer, between its norm and its residual sum.
+struct AttentionBlock {
+  virtual ~AttentionBlock() = default;
+  virtual at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context) = 0;
+  virtual std::vector<Weight*> weights() = 0;
+  virtual std::vector<ModuleCall*> modules() = 0;
+};
+
+/// Grouped-query attention with rotary embedding; optional norms over each head of q and k. Heads
+/// are counted in the projections' outputs, so a cut projection means fewer heads here.
+struct Attention : AttentionBlock {
+  Attention();
+
+  int64_t head_dim = 0;
+  std::unique_ptr<Projections> qkv_proj;  // parts q, k, v
+  std::unique_ptr<Norm> q_norm;           // [head_dim], or null
+  std::unique_ptr<Norm> k_norm;
+  std::unique_ptr<CoreAttention> core;
+  std::unique_ptr<Linear> o_proj;
+
+  ModuleCall qkv_call;
+  ModuleCall q_norm_call;
+  ModuleCall k_norm_call;
+  ModuleCall core_call;
+  ModuleCall o_call;
+
+  at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context) override;
+  std::vector<Weight*> weights() override;
+  std::vector<ModuleCall*> modules() override;
+};
+
+}  // namespace tessera

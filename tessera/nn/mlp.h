@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "tessera/nn/module_call.h"
+#include "tessera/nn/seams.h"
+
+namespace tessera {
+
+/// The feed-forward part of a layer, between its norm and its residual sum.
+struct FeedForward {
+  virtual ~FeedForward() = default;
+  /// The pieces of one call: the first takes {[T, H]}, the last returns {[T, H]}.
+  virtual std::vector<Segment> segments() = 0;
+  virtual std::vector<Weight*> weights() = 0;
+  virtual std::vector<ModuleCall*> modules() = 0;
+};
+
+/// down(silu(gate(x)) * up(x)).
+struct Mlp : FeedForward {
+  Mlp();
+
+  std::unique_ptr<Projections> gate_up_proj;  // parts gate, up
+  std::unique_ptr<Linear> down_proj;
+
+  ModuleCall gate_up_call;
+  ModuleCall down_call;
+
+  at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context);
+  std::vector<Segment> segments() override;
+  std::vector<Weight*> weights() override;
+  std::vector<ModuleCall*> modules() override;
+};
+
+}  // namespace tessera

@@ -1,0 +1,38 @@
+#pragma once
+
+// Rotary position embedding (Su et al. 2021, arXiv 2104.09864) with the frequency scalings of the
+// published models.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tessera/config/model_config.h"
+#include "tessera/nn/layer_context.h"
+
+namespace tessera {
+
+/// Angular frequencies of the pairs of one head. Pure arithmetic of the configuration: nothing is
+/// stored on a device, nothing is loaded, so nothing can be left uninitialised.
+struct Rope {
+  std::vector<double> inv_freq;  // [rotary_dim / 2]
+  double amplitude = 1.0;        // on cos and sin (YaRN, arXiv 2309.00071, section 3.4)
+  at::ScalarType dtype = at::kFloat;
+
+  /// Sets context.rope_cos and rope_sin, [tokens, rotary_dim / 2], from context.positions. Angles
+  /// are formed in float64.
+  void fill(LayerContext& context) const;
+};
+
+/// Frequencies for `rotary_dim` dimensions (even): default, linear, llama3 or yarn, as transformers
+/// computes them. Throws ConfigError on another rope_type or where a length that it needs is
+/// missing.
+Rope make_rope(const ModelConfig& model, int64_t rotary_dim);
+
+/// Rotates the first rotary_dim of the last dimension, pairs (i, i + rotary_dim / 2); the rest
+/// passes. x [T, heads, D], cos and sin [T, rotary_dim / 2]; computed in their type, at least
+/// float32; the result has the type of x.
+at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin);
+
+}  // namespace tessera
