@@ -30,8 +30,17 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// A rectangular part of a tensor: one range per dimension.
-using Box = std::vector<Range>;
+/// A rectangular part of a tensor.
+struct Box {
+  std::vector<int64_t> offsets;
+  std::vector<int64_t> sizes;
+  int64_t numel() const {
+    int64_t product = 1;
+    for (const int64_t size : sizes) product *= size;
+    return product;
+  }
+  bool operator==(const Box&) const = default;
+};
 
 /// Rows of the largest part when `extent` is cut into `parts`: ceil(extent / parts).
 inline int64_t largest_part(int64_t extent, int64_t parts) {
