@@ -45,6 +45,17 @@ if(EXISTS ${torch_dir}/lib/libtorch_cuda.so)
   endforeach()
 endif()
 
+# What an installed program finds libtorch by: a copy beside it, or with the CUDA build (whose libraries
+# refer to the nvidia-* packages by relative paths) the folder that it was built with.
+if(EXISTS ${torch_dir}/lib/libtorch_cuda.so)
+  set(TESSERA_INSTALL_RPATH ${torch_dir}/lib ${nvidia_libraries})
+else()
+  set(TESSERA_INSTALL_RPATH $ORIGIN/../lib/tessera)
+  file(GLOB torch_libraries ${torch_dir}/lib/libtorch.so ${torch_dir}/lib/libtorch_cpu.so
+       ${torch_dir}/lib/libc10.so ${torch_dir}/lib/lib*.so.*)
+  install(FILES ${torch_libraries} DESTINATION lib/tessera)
+endif()
+
 # One precompiled header, compiled once and used by every target that sees torch.
 file(WRITE ${PROJECT_BINARY_DIR}/generated/torch_pch.cpp.in "// Carrier of the precompiled header.\n")
 configure_file(${PROJECT_BINARY_DIR}/generated/torch_pch.cpp.in

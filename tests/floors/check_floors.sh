@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Fails on an include that the floors do not allow (docs/design.md). Usage: check_floors.sh <repository root>
+#
+# A folder of tessera/ includes its own headers and those of lower floors only.
+set -euo pipefail
+cd "$1"
+
+find $(ls -d tessera apps 2>/dev/null) \( -name '*.h' -o -name '*.cpp' \) -print0 | sort -z | xargs -0 --no-run-if-empty awk '
+BEGIN {
+  free = "base config launcher schedule data planner"  # floors 0 and 1, all without torch
+  allowed["base"] = ""
+  allowed["config"] = allowed["schedule"] = allowed["data"] = "base"
+  allowed["launcher"] = "base config"
+  allowed["planner"] = "base config schedule data"
+  allowed["dist"] = free
+  allowed["nn"] = free
+  allowed["models"] = free " nn"
+  allowed["parallel"] = allowed["optim"] = allowed["checkpoint"] = free " dist nn models"
+  allowed["train"] = free " dist nn models parallel optim checkpoint"
+  allowed["apps"] = free
+  allowed["engine"] = free " dist nn models parallel optim checkpoint train"
+  torch_free = " " free " apps "
+}
+
+FNR == 1 {
+  part_count = split(FILENAME, parts, "/")
+  folder = parts[1] == "tessera" ? parts[2] : FILENAME ~ /^apps\/tessera_engine[.\/]/ ? "engine" : "apps"
+  if (!(folder in allowed)) complain("is in a folder that has no floor")
+}
+
+/^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+  header = $0
+  sub(/^[^<"]*[<"]/, "", header)
+  sub(/[>"].*/, "", header)
+  quoted = $0 ~ /include[ \t]*"/
+  split(header, path, "/")
+
+  if (path[1] == "tessera") {
+    if (path[2] != folder && index(" " allowed[folder] " ", " " path[2] " ") == 0)
+      complain("includes " header ": " folder " may include " (allowed[folder] == "" ? "nothing else" : allowed[folder]))
+  } else if (path[1] ~ /^(ATen|torch|c10|caffe2)$/) {
+    if (index(torch_free, " " folder " "))
+      complain("includes " header ": " folder " is torch-free")
+    else if (header ~ /^torch\/csrc\/distributed\// && folder != "dist")
+      complain("includes " header ": only dist may include c10d")
+  } else if (quoted && folder != "apps" && folder != "engine") {
+    complain("includes \"" header "\": the include root is the root of the repository")
+  }
+}
+
+function complain(what) {
+  print FILENAME ":" FNR ": " what
+  wrong = 1
+}
+
+END { exit wrong }
+' || { echo "floors: wrong includes, see above" >&2; exit 1; }
+echo "floors: ok"

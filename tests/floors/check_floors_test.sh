@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Plants wrong includes and wants each of them caught, then right ones and wants none reported.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+tree="$(mktemp -d)"
+trap 'rm -rf "$tree"' EXIT
+
+# verdict FILE INCLUDE: what check_floors.sh says of a tree with that one file.
+verdict() {
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree/$(dirname "$1")" "$tree/tessera/base"
+  printf '#pragma once\n#include %s\n' "$2" > "$tree/$1"
+  "$here/check_floors.sh" "$tree" > "$tree/report" 2>&1
+}
+
+failures=0
+refused() { if verdict "$@"; then echo "not caught: $1 includes $2"; failures=$((failures + 1)); fi; }
+accepted() { if ! verdict "$@"; then echo "wrongly caught: $1 includes $2"; failures=$((failures + 1)); fi; }
+
+refused tessera/base/x.h '"tessera/config/config.h"'
+refused tessera/config/x.h '"tessera/schedule/pipeline_schedule.h"'
+refused tessera/schedule/x.cpp '"tessera/config/config.h"'
+refused tessera/data/x.cpp '"tessera/planner/estimate.h"'
+refused tessera/launcher/x.cpp '"tessera/data/loader.h"'
+refused tessera/planner/x.cpp '"tessera/launcher/worker_group.h"'
+refused tessera/dist/x.cpp '"tessera/nn/layers.h"'
+refused tessera/nn/x.cpp '"tessera/dist/process_group.h"'
+refused tessera/models/x.cpp '"tessera/dist/process_group.h"'
+refused tessera/nn/x.cpp '"tessera/models/decoder.h"'
+refused tessera/parallel/x.cpp '"tessera/optim/adamw.h"'
+refused tessera/optim/x.cpp '"tessera/train/trainer.h"'
+refused tessera/data/x.cpp '<ATen/ATen.h>'
+refused tessera/config/x.h '<torch/csrc/autograd/autograd.h>'
+refused tessera/base/x.h '<c10/util/Exception.h>'
+refused tessera/parallel/x.cpp '<torch/csrc/distributed/c10d/Backend.hpp>'
+refused tessera/nn/x.cpp '"layers.h"'
+refused tessera/nn/x.cpp '"../dist/process_group.h"'
+refused tessera/misc/x.cpp '<vector>'
+refused apps/tessera.cpp '"tessera/train/trainer.h"'
+refused apps/msrun.cpp '<ATen/ATen.h>'
+refused apps/tessera/x.cpp '"tessera/dist/process_group.h"'
+
+accepted tessera/config/x.h '"tessera/base/error.h"'
+accepted tessera/launcher/x.cpp '"tessera/config/config.h"'
+accepted tessera/planner/x.cpp '"tessera/schedule/pipeline_schedule.h"'
+accepted tessera/planner/x.cpp '"tessera/data/gpt_dataset.h"'
+accepted tessera/dist/x.cpp '<torch/csrc/distributed/c10d/Backend.hpp>'
+accepted tessera/nn/x.cpp '<ATen/ATen.h>'
+accepted tessera/models/x.cpp '"tessera/nn/layers.h"'
+accepted tessera/parallel/x.cpp '"tessera/dist/process_group.h"'
+accepted tessera/train/x.cpp '"tessera/parallel/parallelize.h"'
+accepted apps/tessera.cpp '"tessera/planner/estimate.h"'
+accepted apps/tessera_engine.cpp '"tessera/train/trainer.h"'
+accepted apps/tessera_engine/x.cpp '<ATen/ATen.h>'
+
+((failures == 0)) && echo "floors test: ok"

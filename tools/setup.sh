@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Installs what building and testing need: Debian packages, and libtorch out of the torch wheel.
+#
+#   tools/setup.sh            the packages of a build, and libtorch into .deps/
+#   tools/setup.sh --checks   also what tools/check.sh uses
+#
+# TESSERA_TORCH_DIR=<site-packages/torch> uses a torch that is installed already. A second run checks and ends
+# within a second. Works as root or with sudo; packages are named before they are installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly torch_version=2.13.0
+readonly deps="$PWD/.deps"
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: $*" >&2; exit 1; }
+
+# --- Debian packages ----------------------------------------------------------------------------------------------
+
+packages=(
+  g++ cmake ninja-build ccache mold git make
+  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+  libsentencepiece-dev sentencepiece
+  libgtest-dev libgmock-dev libbenchmark-dev
+)
+[[ "${1:-}" == --checks ]] && packages+=(clang-format)
+[[ -n "${TESSERA_TORCH_DIR:-}" ]] || python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
+
+missing=()
+for package in "${packages[@]}"; do
+  [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" == installed ]] || missing+=("$package")
+done
+if ((${#missing[@]})); then
+  say "installing with apt: ${missing[*]}"
+  as_root=()
+  if [[ $EUID != 0 ]]; then
+    command -v sudo >/dev/null || fail "not root and no sudo; as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get -qq update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# --- libtorch -----------------------------------------------------------------------------------------------------
+
+# Ends with the loader's own message when the library or one that it needs is not there.
+check_loads() {
+  local torch=$1 program
+  local libraries=(-ltorch_cpu -lc10)
+  [[ -e "$torch/lib/libtorch_cuda.so" ]] && libraries+=(-ltorch_cuda)
+  program="$(mktemp)"
+  echo 'int main() {}' | g++ -x c++ - -o "$program" -Wl,--no-as-needed,--allow-shlib-undefined \
+    -L"$torch/lib" -Wl,-rpath,"$torch/lib" "${libraries[@]}" || fail "cannot link to libtorch in $torch"
+  "$program" || fail "libtorch in $torch does not load"
+  rm -f "$program"
+}
+
+if [[ -n "${TESSERA_TORCH_DIR:-}" ]]; then
+  [[ -e "$TESSERA_TORCH_DIR/lib/libtorch_cpu.so" ]] ||
+    fail "TESSERA_TORCH_DIR=$TESSERA_TORCH_DIR holds no lib/libtorch_cpu.so"
+  grep -qsF "\"$torch_version\"" "$TESSERA_TORCH_DIR/include/torch/headeronly/version.h" ||
+    say "the torch in TESSERA_TORCH_DIR is not version $torch_version, which is what is built and tested against"
+  check_loads "$TESSERA_TORCH_DIR"
+  exit 0
+fi
+
+stamp="$deps/torch-$torch_version.ready"
+[[ -e "$stamp" ]] && exit 0
+
+wheels="$deps/wheels"
+rm -rf "$deps/torch" "$deps/nvidia"
+mkdir -p "$wheels"
+
+# download REQUIREMENT... : wheels for this machine's Python, else for some Python. Only lib/ and include/ of a
+# wheel are used, and they are the same for every Python version.
+download() {
+  local pip=(python3 -m pip --quiet --disable-pip-version-check download --only-binary=:all: --dest "$wheels")
+  local log="$deps/pip.log" version
+  "${pip[@]}" "$@" 2>"$log" && return
+  for version in 3.11 3.12 3.13 3.10 3.14; do
+    "${pip[@]}" --python-version "$version" --platform "manylinux_2_28_$(uname -m)" "$@" 2>>"$log" && return
+  done
+  return 1
+}
+
+# unpack FOLDER... : those folders of every wheel, into .deps/. Left out: the bindings to Python and torch's tests.
+unpack() {
+  python3 - "$deps" "$wheels" "$@" <<'PYTHON'
+import pathlib, re, sys, zipfile
+target, wheels, *folders = sys.argv[1:]
+for wheel in pathlib.Path(wheels).glob("*.whl"):
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            wanted = any(name.startswith(folder + "/") for folder in folders)
+            if wanted and not re.fullmatch(r"torch/lib/lib(torch_python|.*test).*\.so", name):
+                archive.extract(name, target)
+PYTHON
+}
+
+# The packages of NVIDIA that the CUDA build of the wheel requires, without their environment markers.
+nvidia_requirements() {
+  python3 - "$wheels" <<'PYTHON'
+import pathlib, re, sys, zipfile
+wheel = next(pathlib.Path(sys.argv[1]).glob("torch-*.whl"))
+with zipfile.ZipFile(wheel) as archive:
+    metadata = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+    for line in archive.read(metadata).decode().splitlines():
+        if match := re.match(r"Requires-Dist: ((?:nvidia|cuda-toolkit)[^;]*?)\s*(?:;|$)", line):
+            print(match[1].replace(" ", "").replace("(", "").replace(")", ""))
+PYTHON
+}
+
+say "fetching libtorch $torch_version with pip"
+if ! download --no-deps "torch==$torch_version+cpu" && ! download --no-deps "torch==$torch_version"; then
+  cat "$deps/pip.log" >&2
+  fail "pip has no torch $torch_version for $(uname -m)"
+fi
+unpack torch/lib torch/include
+if [[ -e "$deps/torch/lib/libtorch_cuda.so" ]]; then
+  mapfile -t requirements < <(nvidia_requirements)
+  say "this is the CUDA build; fetching what it requires: ${requirements[*]}"
+  download "${requirements[@]}" || { cat "$deps/pip.log" >&2; fail "pip could not fetch them"; }
+  unpack nvidia
+fi
+check_loads "$deps/torch"
+rm -rf "$wheels" "$deps/pip.log"
+touch "$stamp"
+say "libtorch is in .deps/torch"
