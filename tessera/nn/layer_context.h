@@ -11,13 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/placement.h"
+
 namespace tessera {
 
-/// Sums that layers put aside, keyed by (layer, micro-batch). One per rank and step.
+/// What layers put aside for the log, keyed by (layer, micro-batch), detached. One per rank and
+/// step. (Losses that take part in the gradient are outputs of the layer, not in here.)
 struct Sinks {
   using Key = std::pair<int64_t, int64_t>;
-  std::map<Key, at::Tensor> auxiliary_loss;     // differentiable scalars, already weighted
-  std::map<Key, at::Tensor> load_balance_loss;  // scalars, for the log
+  std::map<int64_t, at::Tensor> loss;           // of the head, by micro-batch, scaled
+  std::map<Key, at::Tensor> auxiliary_loss;     // scalars, weighted as they enter the objective
+  std::map<Key, at::Tensor> load_balance_loss;  // scalars, without the coefficient
   std::map<Key, at::Tensor> tokens_per_expert;  // [experts], int64
 };
 
@@ -50,9 +54,9 @@ struct LayerContext {
   /// seq_length. Empty: every row is one document.
   std::vector<std::vector<int64_t>> document_ends;
 
-  /// Which places of the sample this rank's tokens are, row after row in the same order: pieces
-  /// [begin, end). The loader decides; one piece [0, seq_length) when the sequence is not cut.
-  std::vector<std::pair<int64_t, int64_t>> pieces;
+  /// pieces[row][cp rank]: which places [begin, end) of each sample every rank of the context-parallel
+  /// group holds, in the order of its tokens. The loader decides. Empty: this rank has all of it.
+  std::vector<std::vector<std::vector<Range>>> pieces;
 
   at::Tensor rope_cos;  // [tokens, rotary_dim / 2], in rotary_dtype, made once per micro-batch
   at::Tensor rope_sin;
