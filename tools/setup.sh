@@ -21,7 +21,7 @@ packages=(
   g++ cmake ninja-build ccache mold git make
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
   libsentencepiece-dev sentencepiece
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
 )
 [[ "${1:-}" == --checks ]] && packages+=(clang-format)
 [[ -n "${TESSERA_TORCH_DIR:-}" ]] || python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)

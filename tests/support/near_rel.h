@@ -8,9 +8,9 @@
 namespace tessera::test {
 
 /// |actual - expected| <= tolerance |expected|; exact where expected is 0. Never true of a NaN.
-inline testing::AssertionResult near_rel(
-    const char* actual_text, const char* expected_text, const char*, double actual, double expected,
-    double tolerance) {
+inline testing::AssertionResult near_rel(const char* actual_text, const char* expected_text,
+                                         const char*, double actual, double expected,
+                                         double tolerance) {
   const double difference = std::abs(actual - expected);
   if (difference <= tolerance * std::abs(expected)) return testing::AssertionSuccess();
   std::ostringstream out;

@@ -25,11 +25,11 @@ struct ProgramResult {
   std::string errors;
 };
 
-/// Runs a program of bin_dir() to its end. `environment` holds NAME=value entries that come on top of
-/// this process's environment.
-inline ProgramResult run_program(
-    const std::string& program, const std::vector<std::string>& arguments,
-    const std::vector<std::string>& environment = {}) {
+/// Runs a program of bin_dir() to its end. `environment` holds NAME=value entries that come on top
+/// of this process's environment.
+inline ProgramResult run_program(const std::string& program,
+                                 const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& environment = {}) {
   const TempDir capture;
   const std::string output_file = capture / "out";
   const std::string error_file = capture / "err";
