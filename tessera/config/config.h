@@ -38,6 +38,7 @@ struct TrainingConfig {
   int64_t seed = 42;
   bool deterministic = false;
   double timeout_seconds = 600.0;  // a collective that waits longer fails
+  std::optional<std::vector<int64_t>> rampup_batch_size;  // only null is built
 
   bool operator==(const TrainingConfig&) const = default;
 };
@@ -55,6 +56,7 @@ struct ParallelismConfig {
   std::string reshard_after_forward_policy = "default";  // always, never, default
   bool cpu_offload = false;
   bool disable_gradient_division = true;
+  std::optional<int64_t> dense_fsdp_shard_size;  // only null or dp_shard * cp is built
 
   int64_t tensor_parallel = 1;
   bool enable_mc2 = false;
@@ -93,6 +95,7 @@ struct OptimizerConfig {
   std::optional<std::vector<std::string>> weight_decay_exclude;
   bool amsgrad = false;
   bool maximize = false;
+  bool enable_cpu_offload = false;  // only false is built
   double momentum = 0.0;  // SGD
 
   bool operator==(const OptimizerConfig&) const = default;

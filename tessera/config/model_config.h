@@ -52,8 +52,9 @@ struct ModelConfig {
   std::string position_embedding_type = "rope";  // rope, yarn
   bool attention_bias = false;   // q, k, v and o (deepseek_v3: q_a, kv_a and o)
   bool mlp_bias = false;         // llama only
-  bool add_bias_linear = false;  // as attention_bias and mlp_bias together; only false is built
-  bool gated_linear_unit = true;
+  bool add_bias_linear = false;    // only false is built
+  bool gated_linear_unit = true;   // only true is built
+  bool apply_residual_connection_post_layernorm = false;  // only false is built
   std::string normalization = "RMSNorm";
   bool tie_word_embeddings = false;
   bool qk_layernorm = false;  // llama: false; qwen3*: true; deepseek_v3: norms after q_a, kv_a
@@ -109,7 +110,7 @@ struct ModelConfig {
   std::string moe_router_score_function = "softmax";  // softmax, sigmoid, sqrtsoftplus
   bool moe_router_enable_expert_bias = false;
   double moe_router_bias_update_rate = 0.001;
-  std::string moe_router_load_balancing_type = "none";  // aux_loss, seq_aux_loss, global_aux_loss
+  std::string moe_router_load_balancing_type = "seq_aux_loss";  // aux_loss, global_aux_loss
   double moe_aux_loss_coeff = 0.0;
   bool moe_router_force_expert_balance = false;
   bool moe_apply_probs_on_input = false;

@@ -1,0 +1,152 @@
+#include <yaml-cpp/yaml.h>
+
+#include "tessera/config/value.h"
+
+namespace tessera {
+namespace {
+
+// Far above any real file; stops documents whose aliases multiply.
+constexpr int kMaxNodes = 200'000;
+constexpr int kMaxDepth = 100;
+
+class Converter {
+ public:
+  Converter(std::string name, bool with_lines, std::vector<Issue>& issues)
+      : name_(std::move(name)), with_lines_(with_lines), issues_(issues) {}
+
+  Value convert(const YAML::Node& node, const std::string& path, int depth) {
+    Value value;
+    value.source = source_of(node);
+    if (++nodes_ > kMaxNodes || depth > kMaxDepth) {
+      if (!overflowed_) report(value.source, path, "", "the document is too deep or too large");
+      overflowed_ = true;
+      return value;
+    }
+    switch (node.Type()) {
+      case YAML::NodeType::Undefined:
+      case YAML::NodeType::Null:
+        break;
+      case YAML::NodeType::Scalar:
+        value.text = node.Scalar();
+        value.quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
+        break;
+      case YAML::NodeType::Sequence:
+        value.kind = Value::Kind::kSequence;
+        for (const YAML::Node& item : node) {
+          value.items.push_back(
+              convert(item, path + "[" + std::to_string(value.items.size()) + "]", depth + 1));
+          if (overflowed_) break;
+        }
+        break;
+      case YAML::NodeType::Map:
+        value.kind = Value::Kind::kMap;
+        convert_map(node, path, depth, value);
+        break;
+    }
+    return value;
+  }
+
+ private:
+  Source source_of(const YAML::Node& node) const {
+    const YAML::Mark mark = node.Mark();
+    return {name_, with_lines_ && !mark.is_null() ? mark.line + 1 : 0};
+  }
+
+  void report(Source source, std::string field, std::string value, std::string rule) {
+    Issue issue;
+    issue.source = std::move(source);
+    issue.field = std::move(field);
+    issue.value = std::move(value);
+    issue.rule = std::move(rule);
+    issues_.push_back(std::move(issue));
+  }
+
+  void convert_map(const YAML::Node& node, const std::string& path, int depth, Value& out) {
+    std::vector<Value> merged;
+    for (const auto& pair : node) {
+      if (overflowed_) return;
+      if (!pair.first.IsScalar()) {
+        report(source_of(pair.first), path, "", "a key must be a word");
+        continue;
+      }
+      const std::string key = pair.first.Scalar();
+      const std::string child = path.empty() ? key : path + "." + key;
+      Value value = convert(pair.second, child, depth + 1);
+      const Source source = source_of(pair.first);
+      // A null node has no place of its own.
+      if (value.is_null()) value.source = source;
+      if (key == "<<" && pair.first.Tag() != "!") {
+        merged.push_back(std::move(value));
+        continue;
+      }
+      if (const Value* earlier = out.find(key)) {
+        const std::string where =
+            with_lines_ ? " (also on line " + std::to_string(earlier->source.line) + ")" : "";
+        report(source, child, display(value), "duplicate key" + where);
+        continue;
+      }
+      out.entries.push_back({key, source, std::move(value)});
+    }
+    for (const Value& value : merged) merge(value, path, out);
+  }
+
+  // What the map itself says wins over what it merges in; of several, the first.
+  void merge(const Value& value, const std::string& path, Value& out) {
+    if (value.kind == Value::Kind::kSequence) {
+      for (const Value& item : value.items) merge(item, path, out);
+    } else if (value.kind == Value::Kind::kMap) {
+      for (const Value::Entry& entry : value.entries) {
+        if (!out.find(entry.key)) out.entries.push_back(entry);
+      }
+    } else {
+      report(value.source, path, display(value), "a merge key (<<) needs a dict");
+    }
+  }
+
+  std::string name_;
+  bool with_lines_;
+  std::vector<Issue>& issues_;
+  int nodes_ = 0;
+  bool overflowed_ = false;
+};
+
+Value parse(const std::string& text, const std::string& name, bool with_lines,
+            std::vector<Issue>& issues) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      Issue issue;
+      issue.source = {name, 0};
+      issue.rule = "holds several documents (---); one is read";
+      issues.push_back(issue);
+    }
+    if (documents.empty()) {
+      Value empty;
+      empty.source = {name, 0};
+      return empty;
+    }
+    return Converter(name, with_lines, issues).convert(documents.front(), "", 0);
+  } catch (const YAML::Exception& error) {
+    Issue issue;
+    issue.source = {name, with_lines && !error.mark.is_null() ? error.mark.line + 1 : 0};
+    issue.rule = "not valid YAML: " + error.msg;
+    issues.push_back(issue);
+    Value empty;
+    empty.source = {name, 0};
+    return empty;
+  }
+}
+
+}  // namespace
+
+Value parse_document(
+    const std::string& text, const std::string& name, std::vector<Issue>& issues) {
+  return parse(text, name, true, issues);
+}
+
+Value parse_inline(
+    const std::string& text, const std::string& source_name, std::vector<Issue>& issues) {
+  return parse(text, source_name, false, issues);
+}
+
+}  // namespace tessera
