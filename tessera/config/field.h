@@ -21,12 +21,12 @@ enum class Effect {
 /// One key of the file. The table of all of them is what the reader, "did you mean", the writer,
 /// the rules for single values and docs/config.md are made of.
 struct Field {
-  std::string_view path;  // "training.steps"
+  std::string_view path = {};  // "training.steps"
   const FieldType* type = nullptr;
   void* (*address)(Config&) = nullptr;  // nullptr: typed, not stored
   Effect effect = Effect::kHonoured;
-  std::string_view doc;
-  std::string_view choices;  // "a, b, c": the legal strings
+  std::string_view doc = {};
+  std::string_view choices = {};  // "a, b, c": the legal strings
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool exclusive = false;   // minimum and maximum are not legal themselves
