@@ -1,0 +1,227 @@
+#include "tessera/launcher/launch.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/launcher/cpu_binding.h"
+#include "tessera/launcher/msrun_flags.h"
+#include "tessera/launcher/port.h"
+#include "tessera/launcher/preflight.h"
+#include "tessera/launcher/program_path.h"
+#include "tessera/launcher/rendezvous.h"
+#include "tessera/launcher/script_arguments.h"
+#include "tessera/launcher/subprocess.h"
+#include "tessera/launcher/worker_group.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kScript = "run_mindformer.py";
+constexpr const char* kWatcherVariable = "TESSERA_WATCHER";  // set in the process left behind
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string host_address() {
+  try {
+    return resolve(host_name());
+  } catch (const ConfigError&) {
+    return "127.0.0.1";
+  }
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::string log_path(const MsrunFlags& flags, const fs::path& folder, int rank) {
+  std::string name = flags.worker_log_name;
+  name = replaced(name, "{hostname}", host_name());
+  name = replaced(name, "{ip}", host_address());
+  return (folder / (name + "_" + std::to_string(rank) + ".log")).string();
+}
+
+fs::path make_log_folder(const MsrunFlags& flags) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(flags.log_dir).lexically_normal();
+  fs::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK) != 0) {
+    throw ConfigError("--log_dir " + flags.log_dir + " is not a folder to write to");
+  }
+  return folder;
+}
+
+ScriptArguments read_script(const MsrunFlags& flags, const std::string& program) {
+  const std::string name = fs::path(flags.script.front()).filename();
+  if (name != kScript && name != "train") {
+    throw ConfigError(
+        program + " runs " + kScript + " (the program beside it), not " + flags.script.front());
+  }
+  return parse_script_arguments({flags.script.begin() + 1, flags.script.end()});
+}
+
+// One node: no other launcher to meet.
+NodeAssignment single_node(const MsrunFlags& flags) {
+  if (!owns_address(flags.master_addr)) {
+    throw ConfigError(
+        "--master_addr " + flags.master_addr +
+        " is not an address of this machine, which has all workers (local_worker_num = worker_num)");
+  }
+  NodeAssignment assignment;
+  assignment.claim = std::make_unique<PortClaim>(flags.master_port, "--master_port");
+  assignment.job_id = new_job_id();
+  return assignment;
+}
+
+NodeAssignment assign(const MsrunFlags& flags) {
+  if (flags.local_worker_num == flags.worker_num) return single_node(flags);
+  NodeRequest request;
+  request.worker_num = flags.worker_num;
+  request.local_worker_num = flags.local_worker_num;
+  request.master_addr = flags.master_addr;
+  request.master_port = flags.master_port;
+  request.node_rank = flags.node_rank;
+  request.timeout_seconds = flags.cluster_time_out;
+  return join_nodes(request);
+}
+
+std::map<std::string, std::string> worker_variables(
+    const MsrunFlags& flags, const NodeAssignment& assignment, int local, size_t threads) {
+  const std::string rank = std::to_string(assignment.first_rank + local);
+  const std::string world = std::to_string(flags.worker_num);
+  const std::string port = std::to_string(flags.master_port);
+  std::map<std::string, std::string> variables = {
+      {"RANK", rank},
+      {"WORLD_SIZE", world},
+      {"LOCAL_RANK", std::to_string(local)},
+      {"LOCAL_WORLD_SIZE", std::to_string(flags.local_worker_num)},
+      {"MASTER_ADDR", flags.master_addr},
+      {"MASTER_PORT", port},
+      {"TESSERA_JOB_ID", assignment.job_id},
+      {"MS_ROLE", "MS_WORKER"},
+      {"MS_SCHED_HOST", flags.master_addr},
+      {"MS_SCHED_PORT", port},
+      {"MS_WORKER_NUM", world},
+      {"MS_TOPO_TIMEOUT", std::to_string(flags.cluster_time_out)},
+      {"RANK_SIZE", world},
+      {"RANK_ID", rank}};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    variables["OMP_NUM_THREADS"] = std::to_string(threads);
+  }
+  return variables;
+}
+
+bool shows_log(const MsrunFlags& flags, int rank, int local) {
+  if (!flags.join) return false;
+  if (!flags.tail_worker_log) return rank == 0;
+  const std::vector<int>& wanted = *flags.tail_worker_log;
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), local) != wanted.end();
+}
+
+std::vector<Worker> make_workers(
+    const MsrunFlags& flags, const ScriptArguments& script, const NodeAssignment& assignment,
+    const fs::path& log_folder) {
+  const std::vector<int> cpus = allowed_cpus();
+  const auto cores = bind_cores(flags.bind_core, flags.local_worker_num, cpus);
+  const size_t share = std::max<size_t>(
+      1, cpus.size() / static_cast<size_t>(flags.local_worker_num));
+  std::vector<Worker> workers;
+  int shown = 0;
+  for (int local = 0; local < flags.local_worker_num; ++local) {
+    Worker worker;
+    worker.rank = assignment.first_rank + local;
+    worker.program.argv = engine_command(script);
+    worker.program.cpus = cores[static_cast<size_t>(local)];
+    const size_t threads = worker.program.cpus.empty() ? share : worker.program.cpus.size();
+    worker.program.environment = worker_variables(flags, assignment, local, threads);
+    worker.program.output = log_path(flags, log_folder, worker.rank);
+    worker.echo = shows_log(flags, worker.rank, local);
+    worker.prefix = "[" + std::to_string(worker.rank) + "] ";
+    shown += worker.echo ? 1 : 0;
+    workers.push_back(std::move(worker));
+  }
+  if (shown == 1) {
+    for (Worker& worker : workers) worker.prefix.clear();
+  }
+  return workers;
+}
+
+// --join=False: the same program again, in a session of its own, watches the workers.
+int leave_watcher(
+    const MsrunFlags& flags,
+    const std::vector<std::string>& arguments,
+    const std::vector<std::string>& prefix,
+    const fs::path& log_folder) {
+  if (flags.local_worker_num == flags.worker_num) single_node(flags);  // refused here, not there
+  Subprocess watcher;
+  watcher.argv = {program_path()};
+  watcher.argv.insert(watcher.argv.end(), prefix.begin(), prefix.end());
+  watcher.argv.insert(watcher.argv.end(), arguments.begin(), arguments.end());
+  watcher.environment[kWatcherVariable] = "1";
+  watcher.output = (log_folder / "scheduler.log").string();
+  watcher.dies_with_parent = false;
+  watcher.new_session = true;
+  const pid_t pid = start(watcher);
+  log_info(
+      std::to_string(flags.local_worker_num) + " workers start in the background, watched by process " +
+      std::to_string(pid) + "; its log: " + watcher.output);
+  return 0;
+}
+
+void name_without_effect(const std::vector<std::string>& flags) {
+  if (flags.empty()) return;
+  std::string text = "no effect here:";
+  for (const std::string& flag : flags) text += " " + flag;
+  log_info(text);
+}
+
+}  // namespace
+
+int run_msrun(
+    const std::vector<std::string>& arguments,
+    const std::string& program,
+    const std::vector<std::string>& prefix) {
+  const MsrunFlags flags = parse_msrun(arguments, program);
+  if (!flags.help.empty()) {
+    std::cout << flags.help;
+    return 0;
+  }
+  const ScriptArguments script = read_script(flags, program);
+  if (script.help) {
+    std::cout << script_help();
+    return 0;
+  }
+  std::vector<std::string> no_effect = flags.no_effect;
+  no_effect.insert(no_effect.end(), script.no_effect.begin(), script.no_effect.end());
+  name_without_effect(no_effect);
+
+  report_or_throw(preflight(script.config, script.overrides, flags.worker_num, true), script.config);
+  bind_cores(flags.bind_core, flags.local_worker_num, allowed_cpus());
+  const fs::path log_folder = make_log_folder(flags);
+  if (!flags.join && std::getenv(kWatcherVariable) == nullptr) {
+    return leave_watcher(flags, arguments, prefix, log_folder);
+  }
+  const NodeAssignment assignment = assign(flags);
+  WorkerGroupOptions options;
+  options.launcher = program;
+  return run_worker_group(
+      make_workers(flags, script, assignment, log_folder), options, assignment.link.get());
+}
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+#include "tessera/launcher/preflight.h"
+
+#include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/config/derive.h"
+#include "tessera/config/load.h"
+#include "tessera/config/validate.h"
+
+namespace tessera {
+namespace {
+
+void append(std::vector<Issue>& issues, std::vector<Issue> more) {
+  issues.insert(issues.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+Preflight preflight(
+    const std::string& path, const std::vector<std::string>& overrides, int64_t world, bool to_run) {
+  ConfigResult loaded = load_config(path, overrides);
+  Preflight result;
+  result.issues = loaded.issues;
+  // Also after errors: what the rules say of the rest of the file is wanted in the same report.
+  append(result.issues, validate(loaded.config, loaded.provenance, world));
+  if (result.ok()) {
+    result.dims = derive_dims(loaded.config, world);
+    if (to_run) {
+      append(result.issues, unsupported_yet(loaded.config, loaded.provenance, result.dims));
+    }
+  }
+  result.config = std::move(loaded.config);
+  return result;
+}
+
+void report_or_throw(const Preflight& checked, const std::string& path) {
+  std::vector<Issue> errors;
+  std::vector<Issue> others;
+  for (const Issue& issue : checked.issues) {
+    (issue.severity == Severity::kError ? errors : others).push_back(issue);
+  }
+  if (!errors.empty()) {
+    const std::string count =
+        errors.size() == 1 ? "one error" : std::to_string(errors.size()) + " errors";
+    throw ConfigError(count + " in " + path + "\n" + format_issues(errors));
+  }
+  if (!others.empty()) log_info(format_issues(others));
+}
+
+}  // namespace tessera

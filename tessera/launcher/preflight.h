@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/config/config.h"
+#include "tessera/config/issue.h"
+#include "tessera/config/parallel_dims.h"
+
+namespace tessera {
+
+/// A configuration and all that was found in it, before any rank starts.
+struct Preflight {
+  Config config;
+  ParallelDims dims;
+  std::vector<Issue> issues;
+
+  bool ok() const { return !has_errors(issues); }
+};
+
+/// Reads the file, applies the overrides ("section.field=value") and checks every rule at `world`
+/// ranks. With `to_run` what the engine cannot do yet is an error too. Never throws for what the
+/// user wrote. All programs ask here, so they give the same verdict.
+Preflight preflight(
+    const std::string& path, const std::vector<std::string>& overrides, int64_t world, bool to_run);
+
+/// Writes warnings and notes to standard error. Throws ConfigError with all errors, if any.
+void report_or_throw(const Preflight& checked, const std::string& path);
+
+}  // namespace tessera

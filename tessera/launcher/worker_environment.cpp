@@ -1,0 +1,146 @@
+#include "tessera/launcher/worker_environment.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kDefaultPort = 8118;
+constexpr int64_t kFirstSlurmPort = 20000;  // + job id modulo the number of ports
+constexpr int64_t kSlurmPorts = 10000;
+
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  std::optional<std::string> text(const std::string& name) const {
+    std::optional<std::string> value = environment_(name);
+    if (value && value->empty()) return std::nullopt;
+    return value;
+  }
+
+  std::optional<int64_t> number(const std::string& name) const {
+    const std::optional<std::string> value = text(name);
+    if (!value) return std::nullopt;
+    int64_t result = 0;
+    const char* end = value->data() + value->size();
+    const auto [stop, error] = std::from_chars(value->data(), end, result);
+    if (error != std::errc() || stop != end || result < 0) {
+      throw ConfigError("environment variable " + name + "=" + *value + " must be a number >= 0");
+    }
+    return result;
+  }
+
+  int64_t needed(const std::string& name, const std::string& with) const {
+    const std::optional<int64_t> value = number(name);
+    if (!value) throw ConfigError(with + " is set, but not " + name);
+    return *value;
+  }
+
+ private:
+  const Environment& environment_;
+};
+
+// "node[01-04,7],other" -> "node01"
+std::string first_host(const std::string& list) {
+  const size_t bracket = list.find('[');
+  const size_t comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  const size_t end = list.find_first_of(",-]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+void read_master(const Reader& reader, WorkerEnvironment& worker) {
+  if (const auto address = reader.text("MASTER_ADDR")) worker.master_addr = *address;
+  if (const auto port = reader.number("MASTER_PORT")) {
+    if (*port < 1 || *port > 65535) throw ConfigError("MASTER_PORT must be 1 to 65535");
+    worker.master_port = static_cast<int>(*port);
+  }
+}
+
+WorkerEnvironment from_torchrun(const Reader& reader) {
+  WorkerEnvironment worker;
+  worker.source = "RANK, WORLD_SIZE";
+  worker.rank = reader.needed("RANK", "WORLD_SIZE");
+  worker.world = reader.needed("WORLD_SIZE", "RANK");
+  worker.local_rank = reader.number("LOCAL_RANK").value_or(worker.rank);
+  worker.local_world = reader.number("LOCAL_WORLD_SIZE").value_or(worker.world);
+  worker.agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  worker.job_id =
+      reader.text("TESSERA_JOB_ID").value_or(reader.text("TORCHELASTIC_RUN_ID").value_or(""));
+  return worker;
+}
+
+WorkerEnvironment from_slurm(const Reader& reader) {
+  WorkerEnvironment worker;
+  worker.source = "SLURM_PROCID, SLURM_STEP_NUM_TASKS";
+  worker.rank = reader.needed("SLURM_PROCID", "SLURM_STEP_ID");
+  worker.world = reader.number("SLURM_STEP_NUM_TASKS")
+                     .value_or(reader.needed("SLURM_NTASKS", "SLURM_STEP_ID"));
+  worker.local_rank = reader.needed("SLURM_LOCALID", "SLURM_STEP_ID");
+  worker.local_world = reader.number("SLURM_NTASKS_PER_NODE").value_or(1);
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+    if (const auto list = reader.text(name)) {
+      worker.master_addr = first_host(*list);
+      break;
+    }
+  }
+  const int64_t job = reader.number("SLURM_JOB_ID").value_or(0);
+  const int64_t step = reader.number("SLURM_STEP_ID").value_or(0);
+  worker.master_port = static_cast<int>(kFirstSlurmPort + (job + step) % kSlurmPorts);
+  worker.job_id = std::to_string(job) + "." + std::to_string(step);
+  return worker;
+}
+
+WorkerEnvironment from_open_mpi(const Reader& reader) {
+  WorkerEnvironment worker;
+  worker.source = "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE";
+  worker.rank = reader.needed("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  worker.world = reader.needed("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK");
+  worker.local_rank = reader.needed("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK");
+  worker.local_world = reader.number("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(1);
+  worker.master_port = kDefaultPort;
+  worker.job_id = reader.text("PMIX_NAMESPACE").value_or("");
+  if (!reader.text("MASTER_ADDR") && worker.local_world != worker.world) {
+    throw ConfigError(
+        "Open MPI does not say where rank 0 is: mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=PORT");
+  }
+  return worker;
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr) return std::nullopt;
+    return std::string(value);
+  };
+}
+
+std::optional<WorkerEnvironment> read_worker_environment(const Environment& environment) {
+  const Reader reader(environment);
+  WorkerEnvironment worker;
+  if (reader.text("RANK") || reader.text("WORLD_SIZE")) {
+    worker = from_torchrun(reader);
+  } else if (reader.text("SLURM_STEP_ID") && reader.text("SLURM_PROCID")) {
+    // Only inside a step: the batch script itself also has SLURM_PROCID.
+    worker = from_slurm(reader);
+  } else if (reader.text("OMPI_COMM_WORLD_RANK") || reader.text("OMPI_COMM_WORLD_SIZE")) {
+    worker = from_open_mpi(reader);
+  } else {
+    return std::nullopt;
+  }
+  read_master(reader, worker);
+  if (worker.world < 1 || worker.rank >= worker.world) {
+    throw ConfigError(
+        worker.source + ": rank " + std::to_string(worker.rank) + " of " +
+        std::to_string(worker.world) + " does not exist");
+  }
+  return worker;
+}
+
+}  // namespace tessera

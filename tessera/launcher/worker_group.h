@@ -1,0 +1,55 @@
+#pragma once
+
+// The workers of this node: started together, watched, ended together.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/launcher/subprocess.h"
+
+namespace tessera {
+
+struct Worker {
+  int rank = 0;        // in the world
+  Subprocess program;  // its output is the worker's log file
+  bool echo = false;   // copy its log to standard output
+  std::string prefix;  // before each copied line
+};
+
+/// Why a run ended early.
+struct WorkerFailure {
+  int rank = -1;             // -1: no single worker
+  int exit_code = 0;         // what the launcher returns: the worker's, 3 after a signal
+  std::string report;        // for the user: who, why, the end of its log
+  bool is_root_cause = true; // false: it ended because a peer or a link did
+};
+
+/// The launchers of the other nodes. All calls return at once.
+class NodeLink {
+ public:
+  virtual ~NodeLink() = default;
+  /// Tells the others that a worker of this node failed.
+  virtual void send_failure(const WorkerFailure& failure) = 0;
+  /// A failure elsewhere, or a launcher that is gone.
+  virtual std::optional<WorkerFailure> poll() = 0;
+  /// Tells the others that this node ended as it should.
+  virtual void send_done() = 0;
+};
+
+struct WorkerGroupOptions {
+  std::string launcher = "msrun";  // who speaks
+  std::chrono::milliseconds settle{1000};     // after a failure, for the others to end by themselves
+  std::chrono::milliseconds terminate{4000};  // after SIGTERM, before SIGKILL
+  std::chrono::milliseconds leave{10000};     // after a forwarded signal, from the first end on
+};
+
+/// Starts the workers and waits for all of them. Returns 0 when all ended well; 128 + n after
+/// signal n of the user, which is forwarded once, while a second one kills; else the exit code of
+/// the first worker that failed, after its report on standard error. When one fails all others end
+/// within settle + terminate. Throws ConfigError when a worker does not start.
+int run_worker_group(
+    const std::vector<Worker>& workers, const WorkerGroupOptions& options, NodeLink* link = nullptr);
+
+}  // namespace tessera
