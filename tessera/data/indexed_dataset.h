@@ -15,8 +15,8 @@
 
 namespace tessera {
 
-/// How a token is stored; the values are the codes in an .idx. (6 and 7 are float64 and float32 there:
-/// no tokens.)
+/// How a token is stored; the values are the codes in an .idx. (6 and 7 are float64 and float32
+/// there: no tokens.)
 enum class TokenDtype : uint8_t {
   kUInt8 = 1,
   kInt8 = 2,
@@ -43,24 +43,12 @@ class IndexedDataset {
   /// and document bound. Throws ConfigError that names the file, the field and the values.
   explicit IndexedDataset(const std::string& prefix);
 
-  const std::string& prefix() const {
-    return prefix_;
-  }
-  TokenDtype dtype() const {
-    return dtype_;
-  }
-  int64_t sequence_count() const {
-    return sequences_;
-  }
-  int64_t document_count() const {
-    return documents_;
-  }
-  int64_t token_count() const {
-    return tokens_;
-  }
-  int64_t bin_bytes() const {
-    return bin_.size();
-  }
+  const std::string& prefix() const { return prefix_; }
+  TokenDtype dtype() const { return dtype_; }
+  int64_t sequence_count() const { return sequences_; }
+  int64_t document_count() const { return documents_; }
+  int64_t token_count() const { return tokens_; }
+  int64_t bin_bytes() const { return bin_.size(); }
 
   /// Tokens of stored sequence `sequence`.
   int64_t length(int64_t sequence) const;
@@ -107,12 +95,8 @@ class IndexedDatasetWriter {
   /// Writes the .idx and moves both files into place.
   void finish();
 
-  int64_t token_count() const {
-    return tokens_;
-  }
-  int64_t document_count() const {
-    return static_cast<int64_t>(bounds_.size()) - 1;
-  }
+  int64_t token_count() const { return tokens_; }
+  int64_t document_count() const { return static_cast<int64_t>(bounds_.size()) - 1; }
 
  private:
   std::string prefix_;

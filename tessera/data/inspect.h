@@ -30,8 +30,8 @@ struct TokenFileReport {
 
 /// Opens the pair (which checks header, lengths, offsets and bounds) and, with `read_tokens`, reads
 /// every token. Throws ConfigError: damaged file; a negative id (file, sequence, offset).
-TokenFileReport inspect_token_file(
-    const std::string& prefix, bool read_tokens, std::optional<int64_t> eod = std::nullopt);
+TokenFileReport inspect_token_file(const std::string& prefix, bool read_tokens,
+                                   std::optional<int64_t> eod = std::nullopt);
 
 /// Lines for a person.
 std::string to_text(const TokenFileReport& report);

@@ -17,7 +17,7 @@
 namespace tessera {
 
 struct LoaderOptions {
-  int64_t batch_rank = 0;    // 0 .. batch_degree - 1, over dp_replicate x dp_shard
+  int64_t batch_rank = 0;  // 0 .. batch_degree - 1, over dp_replicate x dp_shard
   int64_t batch_degree = 1;
   int64_t local_batch_size = 1;  // rows of a micro-batch
   int64_t micro_batches = 1;     // per step and rank
@@ -32,14 +32,12 @@ struct LoaderOptions {
   ColumnOptions columns;
 
   /// Samples of a step over all batch ranks: E.
-  int64_t effective_batch() const {
-    return batch_degree * local_batch_size * micro_batches;
-  }
+  int64_t effective_batch() const { return batch_degree * local_batch_size * micro_batches; }
 };
 
-/// This rank's tokens of `rows` samples. Arrays marked [tokens] are row after row, each row's places
-/// ascending. Labels, positions, masks and next_* were made on whole rows before the cut, so the
-/// last token of a slice has its true target.
+/// This rank's tokens of `rows` samples. Arrays marked [tokens] are row after row, each row's
+/// places ascending. Labels, positions, masks and next_* were made on whole rows before the cut, so
+/// the last token of a slice has its true target.
 struct MicroBatch {
   int64_t rows = 0;
   int64_t seq_length = 0;  // of a whole row
@@ -72,11 +70,11 @@ struct MicroBatch {
 
 /// How long the data lasts, known before the first step.
 struct DataSupply {
-  int64_t available = 0;      // samples in the order
+  int64_t available = 0;  // samples in the order
   int64_t effective_batch = 1;
-  int64_t steps = 0;          // asked for
+  int64_t steps = 0;           // asked for
   int64_t steps_per_pass = 0;  // 0: without drop_remainder, where passes follow on without a gap
-  int64_t passes = 1;         // over the order, the last may be partial
+  int64_t passes = 1;          // over the order, the last may be partial
 
   double steps_available() const {
     return static_cast<double>(available) / static_cast<double>(effective_batch);
@@ -86,24 +84,23 @@ struct DataSupply {
 };
 
 /// Throws ConfigError if there is not even one step in the data.
-DataSupply data_supply(
-    int64_t available, int64_t effective_batch, int64_t steps, bool drop_remainder);
+DataSupply data_supply(int64_t available, int64_t effective_batch, int64_t steps,
+                       bool drop_remainder);
 
 class Loader {
  public:
-  /// Throws ConfigError where lengths or degrees do not divide, or the data hold less than one step.
+  /// Throws ConfigError where lengths or degrees do not divide, or the data hold less than one
+  /// step.
   Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options);
 
-  /// The micro-batches of step `step` (from 0): batch rank d has rows [d E/D, (d + 1) E/D) of it, and
-  /// micro-batch j the j-th local_batch_size of those. Pure; may run on any thread.
+  /// The micro-batches of step `step` (from 0): batch rank d has rows [d E/D, (d + 1) E/D) of it,
+  /// and micro-batch j the j-th local_batch_size of those. Pure; may run on any thread.
   std::vector<MicroBatch> load(int64_t step) const;
 
   /// Indices into the order of the samples of step `step`, for all batch ranks [E].
   std::vector<int64_t> step_samples(int64_t step) const;
 
-  const LoaderOptions& options() const {
-    return options_;
-  }
+  const LoaderOptions& options() const { return options_; }
 
  private:
   int64_t sample_of(int64_t step, int64_t row) const;

@@ -19,12 +19,8 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  const std::byte* data() const {
-    return data_;
-  }
-  int64_t size() const {
-    return size_;
-  }
+  const std::byte* data() const { return data_; }
+  int64_t size() const { return size_; }
 
  private:
   const std::byte* data_ = nullptr;

@@ -25,20 +25,19 @@ struct PreprocessProgress {
   int64_t tokens = 0;
 };
 
-/// Reads the inputs in order and writes one sequence a document (documents without a token are left
-/// out and counted). `progress` is called from the calling thread, now and then and at the end.
-/// Throws ConfigError: a file that cannot be read, a line that is no JSON object or lacks the key
-/// (file and line), text that is not UTF-8 under a tokenizer that needs it, no tokens at all.
 struct PreprocessReport {
-  int64_t documents = 0;
-  int64_t empty_documents = 0;
+  int64_t documents = 0;        // written
+  int64_t empty_documents = 0;  // left out: no text
   int64_t tokens = 0;
   double seconds = 0.0;
 };
-PreprocessReport preprocess(
-    const PreprocessOptions& options,
-    const Tokenizer& tokenizer,
-    const std::function<void(const PreprocessProgress&)>& progress = {});
+
+/// Reads the inputs in order and writes one sequence a document; blank lines of a JSONL file are no
+/// documents. `progress` is called from the calling thread, now and then and at the end.
+/// Throws ConfigError, leaving no output: a file that cannot be read, a line that is no JSON object
+/// or lacks the key (file and line), no EOD to append, no tokens at all, a full disk.
+PreprocessReport preprocess(const PreprocessOptions& options, const Tokenizer& tokenizer,
+                            const std::function<void(const PreprocessProgress&)>& progress = {});
 
 /// A progress function that keeps one line with the time left on stderr, if that is a terminal;
 /// else an empty function.

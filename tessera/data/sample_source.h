@@ -33,11 +33,13 @@ struct Blend {
 };
 
 /// `data_path` as Megatron reads it: [weight, prefix, weight, prefix, …] or a list of prefixes.
-/// Throws ConfigError where weights and prefixes are mixed, a weight is not positive, or it is empty.
+/// Throws ConfigError where weights and prefixes are mixed, a weight is not positive, or it is
+/// empty.
 Blend parse_blend(const std::vector<std::string>& data_path);
 
 /// Share of the sequences that `split` ("90,5,5"; all numbers in the text) gives a phase, as
-/// [begin, end) in 0..1; nothing where it gives none. Throws ConfigError: no number, negative, sum 0.
+/// [begin, end) in 0..1; nothing where it gives none. Throws ConfigError: no number, negative, sum
+/// 0.
 struct SplitShare {
   double begin = 0.0;
   double end = 1.0;
@@ -50,16 +52,17 @@ struct DatasetOptions {
   DatasetPhase phase = DatasetPhase::kTrain;
   std::optional<int64_t> samples;  // dataloader.sizes[phase]; nothing: one epoch
   int64_t seq_length = 0;
-  int64_t seed = 1234;             // 0 .. 2^32 - 1
-  bool add_extra_token = true;     // a sample is seq_length + 1 tokens
-  bool drop_last_partial = true;   // false keeps the last, padded sample (valid phase only)
-  int64_t vocab_size = 0;          // ids must be below; 0: not checked
+  int64_t seed = 1234;                   // 0 .. 2^32 - 1
+  bool add_extra_token = true;           // a sample is seq_length + 1 tokens
+  bool drop_last_partial = true;         // false keeps the last, padded sample (valid phase only)
+  int64_t vocab_size = 0;                // ids must be below; 0: not checked
   std::optional<std::string> cache_dir;  // path_to_cache; nothing: indices are built in memory
-  int64_t threads = 1;             // num_dataset_builder_threads
+  int64_t threads = 1;                   // num_dataset_builder_threads
 };
 
 /// Opens the files and builds (or maps from the cache) the order of samples that megatron-core 0.16
-/// computes. Throws ConfigError: missing or damaged file, no sequences in the phase, too few tokens.
+/// computes. Throws ConfigError: missing or damaged file, no sequences in the phase, too few
+/// tokens.
 std::shared_ptr<const SampleSource> open_dataset(const DatasetOptions& options);
 
 /// size() of what open_dataset would return, without building an index.

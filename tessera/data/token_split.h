@@ -22,11 +22,8 @@ using Pieces = std::vector<Range>;
 /// each. `document_ends` as in SampleColumns (used by kByWork only, which is never worse than
 /// kHeadTail). Throws ConfigError unless cp_degree divides seq_length (2 cp_degree for kHeadTail),
 /// naming the nearest legal lengths.
-std::vector<Pieces> split_row(
-    int64_t seq_length,
-    std::span<const int64_t> document_ends,
-    int64_t cp_degree,
-    TokenBalance balance);
+std::vector<Pieces> split_row(int64_t seq_length, std::span<const int64_t> document_ends,
+                              int64_t cp_degree, TokenBalance balance);
 
 /// Attention work of the queries in `pieces`: for each, the number of keys that it sees (itself and
 /// those before it in its document), summed. Times 4 * head_dim * heads it is the forward's FLOPs.

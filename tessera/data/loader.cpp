@@ -1,0 +1,177 @@
+#include "tessera/data/loader.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/data/random_state.h"
+
+namespace tessera {
+
+namespace {
+
+// Appends the places of `pieces` of a whole row.
+template <typename T>
+void append(std::vector<T>& out, const std::vector<T>& row, const Pieces& pieces) {
+  for (const Range& piece : pieces) {
+    out.insert(out.end(), row.begin() + piece.begin, row.begin() + piece.end);
+  }
+}
+
+// The row one place to the left, 0 at its end.
+template <typename T>
+std::vector<T> shifted(const std::vector<T>& row) {
+  std::vector<T> result(row.begin() + 1, row.end());
+  result.push_back(0);
+  return result;
+}
+
+void append_row(MicroBatch& batch, SampleColumns columns, const Pieces& own, int64_t row,
+                bool next_tokens) {
+  append(batch.input_ids, columns.input_ids, own);
+  append(batch.labels, columns.labels, own);
+  append(batch.position_ids, columns.position_ids, own);
+  append(batch.loss_mask, columns.loss_mask, own);
+  append(batch.padded, columns.padded, own);
+  if (next_tokens) {
+    append(batch.next_ids, shifted(columns.input_ids), own);
+    append(batch.next_labels, shifted(columns.labels), own);
+    append(batch.next_position_ids, shifted(columns.position_ids), own);
+    append(batch.next_loss_mask, shifted(columns.loss_mask), own);
+  }
+  for (const Range& piece : own) {
+    for (int64_t place = piece.begin; place < piece.end; ++place)
+      batch.place_in_row.push_back(place);
+  }
+  batch.row_of_token.resize(batch.place_in_row.size(), row);
+  batch.document_ends.push_back(std::move(columns.document_ends));
+}
+
+int64_t count_ones(const std::vector<uint8_t>& mask) {
+  return std::accumulate(mask.begin(), mask.end(), int64_t{0});
+}
+
+}  // namespace
+
+DataSupply data_supply(int64_t available, int64_t effective_batch, int64_t steps,
+                       bool drop_remainder) {
+  TESSERA_CHECK(effective_batch > 0 && steps >= 0, effective_batch, " samples, ", steps, " steps");
+  if (available < effective_batch) {
+    throw ConfigError(
+        detail::concat("the data hold ", available, " samples, one step needs ", effective_batch));
+  }
+  DataSupply supply{available, effective_batch, steps, 0, 1};
+  if (drop_remainder) {
+    supply.steps_per_pass = available / effective_batch;
+    supply.passes = std::max<int64_t>(1, (steps - 1) / supply.steps_per_pass + 1);
+  } else {
+    supply.passes = std::max<int64_t>(1, (steps * effective_batch - 1) / available + 1);
+  }
+  return supply;
+}
+
+std::string DataSupply::warning() const {
+  if (passes <= 1) return "";
+  char lasts[32];
+  std::snprintf(lasts, sizeof(lasts), "%.4g", steps_available());
+  return detail::concat("data for ", lasts, " steps, ", steps, " asked: the ", available,
+                        " samples are read in ", passes, " passes, each in the same order",
+                        steps_per_pass > 0 && available % effective_batch != 0
+                            ? detail::concat(" (drop_remainder leaves out the last ",
+                                             available % effective_batch, " of each)")
+                            : "");
+}
+
+Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
+    : source_(std::move(source)),
+      options_(std::move(options)),
+      seq_length_(source_->sample_length() - (options_.columns.add_extra_token ? 1 : 0)) {
+  TESSERA_CHECK(options_.batch_rank >= 0 && options_.batch_rank < options_.batch_degree &&
+                    options_.cp_rank >= 0 && options_.cp_rank < options_.cp_degree,
+                "batch rank ", options_.batch_rank, " of ", options_.batch_degree, ", cp rank ",
+                options_.cp_rank, " of ", options_.cp_degree);
+  data_supply(source_->size(), options_.effective_batch(), 0, options_.drop_remainder);
+  split_row(seq_length_, std::vector<int64_t>{seq_length_}, options_.cp_degree, options_.balance);
+  if (options_.shuffle) {
+    permutation_.resize(static_cast<size_t>(source_->size()));
+    std::iota(permutation_.begin(), permutation_.end(), int64_t{0});
+    RandomState(options_.seed).shuffle(std::span(permutation_));
+  }
+}
+
+int64_t Loader::sample_of(int64_t step, int64_t row) const {
+  const int64_t batch = options_.effective_batch();
+  int64_t place = 0;
+  if (options_.drop_remainder) {
+    place = step % (source_->size() / batch) * batch + row;
+  } else {
+    place = (step * batch + row) % source_->size();
+  }
+  return permutation_.empty() ? place : permutation_[static_cast<size_t>(place)];
+}
+
+std::vector<int64_t> Loader::step_samples(int64_t step) const {
+  std::vector<int64_t> samples(static_cast<size_t>(options_.effective_batch()));
+  for (size_t row = 0; row < samples.size(); ++row) {
+    samples[row] = sample_of(step, static_cast<int64_t>(row));
+  }
+  return samples;
+}
+
+std::vector<MicroBatch> Loader::load(int64_t step) const {
+  TESSERA_CHECK(step >= 0, "step ", step);
+  std::vector<MicroBatch> batches;
+  for (int64_t j = 0; j < options_.micro_batches; ++j) {
+    batches.push_back(load_micro_batch(step, j));
+  }
+  return batches;
+}
+
+MicroBatch Loader::load_micro_batch(int64_t step, int64_t micro_batch) const {
+  MicroBatch batch;
+  batch.rows = options_.local_batch_size;
+  batch.seq_length = seq_length_;
+  batch.tokens = batch.rows * seq_length_ / options_.cp_degree;
+  const int64_t first =
+      (options_.batch_rank * options_.micro_batches + micro_batch) * options_.local_batch_size;
+  std::vector<int64_t> tokens(static_cast<size_t>(source_->sample_length()));
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    const int64_t sample = sample_of(step, first + row);
+    const int64_t real = source_->read(sample, tokens);
+    SampleColumns columns = make_columns(tokens, real, options_.columns);
+    std::vector<Pieces> pieces =
+        split_row(seq_length_, columns.document_ends, options_.cp_degree, options_.balance);
+    append_row(batch, std::move(columns), pieces[static_cast<size_t>(options_.cp_rank)], row,
+               options_.next_tokens);
+    batch.sample_ids.push_back(sample);
+    batch.pieces.push_back(std::move(pieces));
+  }
+  TESSERA_CHECK_EQ(batch.input_ids.size(), batch.tokens);
+  if (count_ones(batch.padded) == 0) batch.padded.clear();
+  batch.unmasked_tokens = count_ones(batch.loss_mask);
+  batch.next_unmasked_tokens = count_ones(batch.next_loss_mask);
+  return batch;
+}
+
+StepPrefetcher::StepPrefetcher(std::shared_ptr<const Loader> loader, int64_t first, int64_t last)
+    : loader_(std::move(loader)), step_(first), last_(last) {
+  start();
+}
+
+void StepPrefetcher::start() {
+  if (step_ >= last_) return;
+  pending_ = std::async(std::launch::async,
+                        [loader = loader_, step = step_] { return loader->load(step); });
+}
+
+std::vector<MicroBatch> StepPrefetcher::next() {
+  TESSERA_CHECK(step_ < last_, "all steps are handed out");
+  std::vector<MicroBatch> batches = pending_.get();
+  ++step_;
+  start();
+  return batches;
+}
+
+}  // namespace tessera

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/data/blended_dataset.h"
+#include "tessera/data/gpt_dataset.h"
+#include "tessera/data/sample_source.h"
+
+namespace tessera {
+
+namespace {
+
+// What megatron-core asks of each file beyond its share, against rounding.
+constexpr double kSurplus = 0.005;
+
+const char* name_of(DatasetPhase phase) {
+  constexpr const char* kNames[] = {"train", "valid", "test"};
+  return kNames[static_cast<int>(phase)];
+}
+
+// Calls work(0), …, work(count - 1) on up to `threads` threads; the error of the lowest number
+// wins.
+template <typename Work>
+void for_each_file(int64_t count, int64_t threads, const Work& work) {
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
+  std::atomic<int64_t> next{0};
+  const auto run = [&] {
+    for (int64_t i = next++; i < count; i = next++) {
+      try {
+        work(static_cast<size_t>(i));
+      } catch (...) {
+        errors[static_cast<size_t>(i)] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int64_t i = 1; i < std::min(threads, count); ++i) others.emplace_back(run);
+    run();
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+// The files of a phase, what to draw from each, and how to mix it. One path for opening and
+// counting.
+class Plan {
+ public:
+  explicit Plan(const DatasetOptions& options) : options_(options) {
+    const size_t count = options.blend.prefixes.size();
+    TESSERA_CHECK(count > 0 && options.seq_length > 0);
+    if (!options.blend.weights.empty()) {
+      if (!options.samples) {
+        throw ConfigError(detail::concat(
+            "weights in data_path need the number of samples: sizes for ", name_of(options.phase)));
+      }
+      weights_ = normalized(options.blend.weights);
+    }
+    files_.resize(count);
+    specs_.resize(count);
+    for_each_file(static_cast<int64_t>(count), options.threads, [&](size_t i) {
+      files_[i] = std::make_shared<const IndexedDataset>(options.blend.prefixes[i]);
+      specs_[i] = spec_of(i);
+    });
+  }
+
+  bool mixed() const { return files_.size() > 1 || !weights_.empty(); }
+
+  GptIndexShape shape(size_t i) const {
+    const GptIndexSpec& spec = specs_[i];
+    return shape_of_index(spec, files_[i]->token_count(spec.first_sequence, spec.last_sequence),
+                          options_.blend.prefixes[i]);
+  }
+
+  // Samples in the mixed order, given how many each file has.
+  int64_t mixed_size(const std::vector<int64_t>& sizes) const {
+    int64_t total = 0;
+    if (weights_.empty()) {
+      for (const int64_t size : sizes) total += size;
+      return options_.samples ? std::min(*options_.samples, total) : total;
+    }
+    for (const double weight : weights_) total += share_of(weight);
+    return total;
+  }
+
+  std::shared_ptr<const SampleSource> open() const {
+    std::vector<std::shared_ptr<const SampleSource>> datasets(files_.size());
+    for_each_file(static_cast<int64_t>(files_.size()), options_.threads, [&](size_t i) {
+      datasets[i] = std::make_shared<const GptDataset>(files_[i], specs_[i], options_.vocab_size,
+                                                       options_.cache_dir);
+    });
+    if (!mixed()) return datasets.front();
+    std::vector<int64_t> sizes;
+    for (const auto& dataset : datasets) sizes.push_back(dataset->size());
+    // With weights: normalised once more, as megatron-core does. Without: by size.
+    const std::vector<double> weights =
+        weights_.empty() ? normalized(std::vector<double>(sizes.begin(), sizes.end()))
+                         : normalized(weights_);
+    return std::make_shared<const BlendedDataset>(std::move(datasets), weights, mixed_size(sizes),
+                                                  options_.cache_dir);
+  }
+
+  int64_t count() const {
+    std::vector<int64_t> sizes;
+    for (size_t i = 0; i < files_.size(); ++i) sizes.push_back(shape(i).samples);
+    return mixed() ? mixed_size(sizes) : sizes.front();
+  }
+
+ private:
+  int64_t share_of(double weight) const {
+    return static_cast<int64_t>(std::ceil(static_cast<double>(*options_.samples) * weight));
+  }
+
+  GptIndexSpec spec_of(size_t i) const {
+    const IndexedDataset& file = *files_[i];
+    GptIndexSpec spec;
+    spec.last_sequence = file.sequence_count();
+    if (options_.split) {
+      const auto share = split_share(*options_.split, options_.phase);
+      if (!share) {
+        throw ConfigError(detail::concat("split \"", *options_.split, "\" gives ",
+                                         name_of(options_.phase), " nothing"));
+      }
+      const auto sequences = static_cast<double>(file.sequence_count());
+      spec.first_sequence = std::llrint(share->begin * sequences);  // halves to even
+      spec.last_sequence = std::llrint(share->end * sequences);
+    }
+    if (spec.first_sequence >= spec.last_sequence) {
+      throw ConfigError(
+          detail::concat(file.prefix(), ".idx: ", file.sequence_count(), " sequences, of which ",
+                         name_of(options_.phase), " gets none",
+                         options_.split ? " under split \"" + *options_.split + "\"" : ""));
+    }
+    if (!weights_.empty()) {
+      spec.samples = static_cast<int64_t>(
+          std::ceil(static_cast<double>(share_of(weights_[i])) * (1.0 + kSurplus)));
+    } else if (!mixed()) {
+      spec.samples = options_.samples;
+    }
+    spec.seq_length = options_.seq_length;
+    spec.seed = options_.seed;
+    spec.extra_token = options_.add_extra_token;
+    spec.keep_partial = options_.phase == DatasetPhase::kValid && !options_.drop_last_partial;
+    return spec;
+  }
+
+  const DatasetOptions& options_;
+  std::vector<double> weights_;  // normalised; empty: by size
+  std::vector<std::shared_ptr<const IndexedDataset>> files_;
+  std::vector<GptIndexSpec> specs_;
+};
+
+}  // namespace
+
+std::shared_ptr<const SampleSource> open_dataset(const DatasetOptions& options) {
+  return Plan(options).open();
+}
+
+int64_t count_samples(const DatasetOptions& options) { return Plan(options).count(); }
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+#include <sentencepiece_processor.h>
+
+#include "tessera/base/error.h"
+#include "tessera/data/tokenizer.h"
+
+namespace tessera {
+
+namespace {
+
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  explicit SentencePieceTokenizer(const std::string& path) {
+    const auto status = processor_.Load(path);
+    if (!status.ok()) {
+      throw ConfigError(path + ": no SentencePiece model: " + status.ToString());
+    }
+  }
+
+  void encode(std::string_view text, std::vector<int32_t>& ids) const override {
+    std::vector<int> pieces;
+    const auto status = processor_.Encode({text.data(), text.size()}, &pieces);
+    if (!status.ok()) throw ConfigError("SentencePiece: " + status.ToString());
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+  }
+  int64_t vocab_size() const override { return processor_.GetPieceSize(); }
+  std::optional<int32_t> eod() const override { return if_any(processor_.eos_id()); }
+  std::optional<int32_t> pad() const override { return if_any(processor_.pad_id()); }
+
+ private:
+  static std::optional<int32_t> if_any(int id) {
+    return id >= 0 ? std::optional<int32_t>(id) : std::nullopt;
+  }
+
+  sentencepiece::SentencePieceProcessor processor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model_path) {
+  return std::make_unique<SentencePieceTokenizer>(model_path);
+}
+
+}  // namespace tessera
