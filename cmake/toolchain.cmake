@@ -19,7 +19,8 @@ set(CMAKE_CXX_FLAGS_TSAN "-O1 -g1 -fsanitize=thread -fno-omit-frame-pointer")
 # Every target of ours links this: include root and warnings.
 add_library(tessera_flags INTERFACE)
 target_include_directories(tessera_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Werror)
+# -Wno-restrict: gcc 12 reports std::string's operator+ (GCC bug 105651).
+target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Werror -Wno-restrict)
 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
