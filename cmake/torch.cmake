@@ -29,16 +29,21 @@ target_link_libraries(torch_cpu_iface INTERFACE
 
 if(EXISTS ${torch_dir}/lib/libtorch_cuda.so)
   # The CUDA runtime, NCCL and their headers lie in the nvidia-* packages beside torch.
-  file(GLOB nvidia_includes ${torch_dir}/../nvidia/*/include)
+  file(GLOB nvidia_includes ${torch_dir}/../nvidia/*/include ${PROJECT_SOURCE_DIR}/.deps/nvidia/*/include)
+  file(GLOB nvidia_libraries ${torch_dir}/../nvidia/*/lib)
   foreach(folder IN LISTS nvidia_includes)
     target_compile_options(torch_cpu_iface INTERFACE "SHELL:-idirafter ${folder}")
   endforeach()
-  target_compile_definitions(torch_cpu_iface INTERFACE TESSERA_WITH_NCCL=1 USE_C10D_NCCL)
+  find_path(TESSERA_CCCL_DIR nv/target PATHS ${nvidia_includes})
+  if(TESSERA_CCCL_DIR)
+    target_compile_definitions(torch_cpu_iface INTERFACE TESSERA_WITH_NCCL=1 USE_C10D_NCCL)
+  else()
+    message(STATUS "NCCL is not compiled in: no nv/target among the nvidia-* packages")
+  endif()
   # Nothing refers to symbols of torch_cuda by name: its kernels register themselves when loaded.
   target_link_libraries(torch_cpu_iface INTERFACE
     -Wl,--no-as-needed ${torch_dir}/lib/libtorch_cuda.so ${torch_dir}/lib/libc10_cuda.so
     -Wl,--as-needed)
-  file(GLOB nvidia_libraries ${torch_dir}/../nvidia/*/lib)
   target_link_options(torch_cpu_iface INTERFACE -Wl,--allow-shlib-undefined)
   foreach(folder IN LISTS nvidia_libraries)
     target_link_options(torch_cpu_iface INTERFACE -Wl,-rpath,${folder})

@@ -44,42 +44,16 @@ fi
 
 # --- libtorch -----------------------------------------------------------------------------------------------------
 
-# Ends with the loader's own message when the library or one that it needs is not there.
-check_loads() {
-  local torch=$1 program
-  local libraries=(-ltorch_cpu -lc10)
-  [[ -e "$torch/lib/libtorch_cuda.so" ]] && libraries+=(-ltorch_cuda)
-  program="$(mktemp)"
-  echo 'int main() {}' | g++ -x c++ - -o "$program" -Wl,--no-as-needed,--allow-shlib-undefined \
-    -L"$torch/lib" -Wl,-rpath,"$torch/lib" "${libraries[@]}" || fail "cannot link to libtorch in $torch"
-  "$program" || fail "libtorch in $torch does not load"
-  rm -f "$program"
-}
-
-if [[ -n "${TESSERA_TORCH_DIR:-}" ]]; then
-  [[ -e "$TESSERA_TORCH_DIR/lib/libtorch_cpu.so" ]] ||
-    fail "TESSERA_TORCH_DIR=$TESSERA_TORCH_DIR holds no lib/libtorch_cpu.so"
-  grep -qsF "\"$torch_version\"" "$TESSERA_TORCH_DIR/include/torch/headeronly/version.h" ||
-    say "the torch in TESSERA_TORCH_DIR is not version $torch_version, which is what is built and tested against"
-  check_loads "$TESSERA_TORCH_DIR"
-  exit 0
-fi
-
-stamp="$deps/torch-$torch_version.ready"
-[[ -e "$stamp" ]] && exit 0
-
-wheels="$deps/wheels"
-rm -rf "$deps/torch" "$deps/nvidia"
-mkdir -p "$wheels"
+readonly wheels="$deps/wheels" pip_log="$deps/pip.log"
 
 # download REQUIREMENT... : wheels for this machine's Python, else for some Python. Only lib/ and include/ of a
 # wheel are used, and they are the same for every Python version.
 download() {
   local pip=(python3 -m pip --quiet --disable-pip-version-check download --only-binary=:all: --dest "$wheels")
-  local log="$deps/pip.log" version
-  "${pip[@]}" "$@" 2>"$log" && return
+  local version
+  "${pip[@]}" "$@" 2>"$pip_log" && return
   for version in 3.11 3.12 3.13 3.10 3.14; do
-    "${pip[@]}" --python-version "$version" --platform "manylinux_2_28_$(uname -m)" "$@" 2>>"$log" && return
+    "${pip[@]}" --python-version "$version" --platform "manylinux_2_28_$(uname -m)" "$@" 2>>"$pip_log" && return
   done
   return 1
 }
@@ -98,32 +72,65 @@ for wheel in pathlib.Path(wheels).glob("*.whl"):
 PYTHON
 }
 
-# The packages of NVIDIA that the CUDA build of the wheel requires, without their environment markers.
+# nvidia_requirements METADATA : what the CUDA build requires of NVIDIA's packages, without environment markers,
+# and two header packages (crt, cccl) that the headers of the CUDA runtime include.
 nvidia_requirements() {
-  python3 - "$wheels" <<'PYTHON'
-import pathlib, re, sys, zipfile
-wheel = next(pathlib.Path(sys.argv[1]).glob("torch-*.whl"))
-with zipfile.ZipFile(wheel) as archive:
-    metadata = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-    for line in archive.read(metadata).decode().splitlines():
-        if match := re.match(r"Requires-Dist: ((?:nvidia|cuda-toolkit)[^;]*?)\s*(?:;|$)", line):
-            print(match[1].replace(" ", "").replace("(", "").replace(")", ""))
-PYTHON
+  sed -nE '/^Requires-Dist: (nvidia|cuda-toolkit)/ {
+    s/^Requires-Dist: //; s/;.*//; s/[ ()]//g; s/^cuda-toolkit\[/&crt,cccl,/; p }' "$1"
 }
 
+# Ends with the loader's own message when the library or one that it needs is not there.
+check_loads() {
+  local torch=$1 program
+  local libraries=(-ltorch_cpu -lc10)
+  [[ -e "$torch/lib/libtorch_cuda.so" ]] && libraries+=(-ltorch_cuda)
+  program="$(mktemp)"
+  echo 'int main() {}' | g++ -x c++ - -o "$program" -Wl,--no-as-needed,--allow-shlib-undefined \
+    -L"$torch/lib" -Wl,-rpath,"$torch/lib" "${libraries[@]}" || fail "cannot link to libtorch in $torch"
+  "$program" || fail "libtorch in $torch does not load"
+  rm -f "$program"
+}
+
+# An installed torch: checked, and what it lacks for compiling against its CUDA build fetched.
+if [[ -n "${TESSERA_TORCH_DIR:-}" ]]; then
+  torch="$TESSERA_TORCH_DIR"
+  [[ -e "$torch/lib/libtorch_cpu.so" ]] || fail "TESSERA_TORCH_DIR=$torch holds no lib/libtorch_cpu.so"
+  grep -qsF "\"$torch_version\"" "$torch/include/torch/headeronly/version.h" ||
+    say "the torch in TESSERA_TORCH_DIR is not version $torch_version, which is what is built and tested against"
+  check_loads "$torch"
+  if [[ -e "$torch/lib/libtorch_cuda.so" ]] &&
+    ! compgen -G "$torch/../nvidia/*/include/nv" >/dev/null && ! compgen -G "$deps/nvidia/*/include/nv" >/dev/null; then
+    mkdir -p "$wheels"
+    headers="$(nvidia_requirements "$torch"/../torch-*.dist-info/METADATA | sed -nE 's/^cuda-toolkit.*==/cuda-toolkit[crt,cccl]==/p')"
+    say "this is a CUDA build; fetching headers that it lacks: $headers"
+    if [[ -n "$headers" ]] && download "$headers"; then
+      unpack nvidia
+    else
+      say "pip does not have them: NCCL will not be compiled in"
+    fi
+    rm -rf "$wheels"
+  fi
+  exit 0
+fi
+
+stamp="$deps/torch-$torch_version.ready"
+[[ -e "$stamp" ]] && exit 0
+
+rm -rf "$deps/torch" "$deps/nvidia" "$wheels"
+mkdir -p "$wheels"
 say "fetching libtorch $torch_version with pip"
 if ! download --no-deps "torch==$torch_version+cpu" && ! download --no-deps "torch==$torch_version"; then
-  cat "$deps/pip.log" >&2
+  cat "$pip_log" >&2
   fail "pip has no torch $torch_version for $(uname -m)"
 fi
-unpack torch/lib torch/include
+unpack torch/lib torch/include "torch-$torch_version.dist-info"
 if [[ -e "$deps/torch/lib/libtorch_cuda.so" ]]; then
-  mapfile -t requirements < <(nvidia_requirements)
+  mapfile -t requirements < <(nvidia_requirements "$deps/torch-$torch_version.dist-info/METADATA")
   say "this is the CUDA build; fetching what it requires: ${requirements[*]}"
-  download "${requirements[@]}" || { cat "$deps/pip.log" >&2; fail "pip could not fetch them"; }
+  download "${requirements[@]}" || { cat "$pip_log" >&2; fail "pip could not fetch them"; }
   unpack nvidia
 fi
 check_loads "$deps/torch"
-rm -rf "$wheels" "$deps/pip.log"
+rm -rf "$wheels" "$pip_log"
 touch "$stamp"
 say "libtorch is in .deps/torch"
