@@ -56,8 +56,7 @@ struct Decoder {
 /// Layers `layers` (indices in the whole model, ascending) of the model, with or without its ends.
 /// Names and shapes are those of model_spec. When only the head of a tied model is here it has a
 /// weight of its own named as the embedding. Throws ConfigError for what is not built.
-std::unique_ptr<Decoder> build_decoder(
-    const ModelConfig& model, const std::vector<int64_t>& layers, bool with_embedding,
-    bool with_head);
+std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vector<int64_t>& layers,
+                                       bool with_embedding, bool with_head);
 
 }  // namespace tessera

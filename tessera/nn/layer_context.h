@@ -54,8 +54,9 @@ struct LayerContext {
   /// seq_length. Empty: every row is one document.
   std::vector<std::vector<int64_t>> document_ends;
 
-  /// pieces[row][cp rank]: which places [begin, end) of each sample every rank of the context-parallel
-  /// group holds, in the order of its tokens. The loader decides. Empty: this rank has all of it.
+  /// pieces[row][cp rank]: which places [begin, end) of each sample every rank of the
+  /// context-parallel group holds, in the order of its tokens. The loader decides. Empty: this rank
+  /// has all of it.
   std::vector<std::vector<std::vector<Range>>> pieces;
 
   at::Tensor rope_cos;  // [tokens, rotary_dim / 2], in rotary_dtype, made once per micro-batch

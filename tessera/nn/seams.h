@@ -55,9 +55,8 @@ struct LossHead {
   virtual ~LossHead() = default;
   /// Scalar: loss_scale x sum over tokens of mask x cross entropy (natural logarithm), in float32
   /// (float64 for a float64 model).
-  virtual at::Tensor loss(
-      const at::Tensor& x_TH, const at::Tensor& labels_T, const at::Tensor& mask_T,
-      double loss_scale);
+  virtual at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
+                          const at::Tensor& mask_T, double loss_scale);
   /// [T, V] in the compute dtype: for tests and export checks.
   virtual at::Tensor logits(const at::Tensor& x_TH);
 };

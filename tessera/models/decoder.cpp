@@ -1,0 +1,41 @@
+#include "tessera/models/decoder.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+std::vector<DecoderUnit> Decoder::units() {
+  using Kind = DecoderUnit::Kind;
+  std::vector<DecoderUnit> all;
+  if (embedding) all.push_back({Kind::kEmbedding, nullptr, {&embedding->weight}});
+  for (const auto& layer : layers) {
+    all.push_back({Kind::kLayer, layer.get(), layer->weights()});
+  }
+  if (head) {
+    DecoderUnit unit{Kind::kHead, nullptr, {&norm->weight}};
+    if (head->own_weight) unit.weights.push_back(head->own_weight.get());
+    all.push_back(std::move(unit));
+  }
+  return all;
+}
+
+void Decoder::prepare(LayerContext& context) const { rope.fill(context); }
+
+at::Tensor Decoder::run_embedding(const LayerContext& context) {
+  return embedding->forward(context.token_ids);
+}
+
+at::Tensor Decoder::run_head(const at::Tensor& x_TH, const LayerContext& context) {
+  return head->loss(norm->forward(x_TH), context.labels, context.loss_mask, context.loss_scale);
+}
+
+at::Tensor Decoder::forward(const LayerContext& context, at::Tensor x_TH) {
+  if (embedding) x_TH = run_embedding(context);
+  TESSERA_CHECK(x_TH.defined(), "a decoder without embedding needs its input");
+  for (const auto& layer : layers) x_TH = layer->forward(x_TH, context);
+  return head ? run_head(x_TH, context) : x_TH;
+}
+
+}  // namespace tessera

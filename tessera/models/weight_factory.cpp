@@ -1,0 +1,80 @@
+#include "tessera/models/weight_factory.h"
+
+#include "tessera/base/error.h"
+#include "tessera/nn/scalar_type.h"
+
+namespace tessera {
+
+namespace {
+
+bool is_norm(ParamRole role) {
+  switch (role) {
+    case ParamRole::kNorm:
+    case ParamRole::kQNorm:
+    case ParamRole::kKNorm:
+    case ParamRole::kMtpEmbeddingNorm:
+    case ParamRole::kMtpHiddenNorm: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+WeightFactory::WeightFactory(const ModelConfig& model) : model_(model) {
+  for (ParamSpec& spec : model_spec(model)) {
+    if (spec.expert < 0) specs_[spec.layer].push_back(std::move(spec));
+  }
+}
+
+Weight WeightFactory::make(int64_t layer, const std::vector<ParamRole>& roles) const {
+  Weight weight;
+  weight.dtype = scalar_type(model_.compute_dtype);
+  for (const ParamRole role : roles) {
+    if (const ParamSpec* spec = find(layer, role)) weight.parts.push_back(part(*spec));
+  }
+  TESSERA_CHECK(weight.parts.empty() || weight.parts.size() == roles.size(), "layer ", layer,
+                ": only some of the parts of one product exist");
+  return weight;
+}
+
+Weight WeightFactory::make_norm(int64_t layer, std::string_view suffix) const {
+  Weight weight;
+  weight.dtype = scalar_type(model_.layernorm_compute_dtype);
+  for (const ParamSpec& spec : specs_.at(layer)) {
+    if (is_norm(spec.role) && spec.name.ends_with(suffix)) weight.parts.push_back(part(spec));
+  }
+  TESSERA_CHECK_EQ(weight.parts.size(), size_t{1}, "layer ", layer, ": norms named ", suffix);
+  return weight;
+}
+
+std::vector<int64_t> WeightFactory::rows(int64_t layer, const std::vector<ParamRole>& roles) const {
+  std::vector<int64_t> all;
+  for (const ParamRole role : roles) all.push_back(find(layer, role)->shape[0]);
+  return all;
+}
+
+bool WeightFactory::has(int64_t layer, ParamRole role) const { return find(layer, role); }
+
+const ParamSpec* WeightFactory::find(int64_t layer, ParamRole role) const {
+  const auto found = specs_.find(layer);
+  if (found == specs_.end()) return nullptr;
+  for (const ParamSpec& spec : found->second) {
+    if (spec.role == role) return &spec;
+  }
+  return nullptr;
+}
+
+ParameterPart WeightFactory::part(const ParamSpec& spec) const {
+  ParameterPart part;
+  part.name = spec.name;
+  part.shape = spec.shape;
+  part.init = is_norm(spec.role)       ? InitKind::kOnes
+              : spec.shape.size() == 1 ? InitKind::kZeros
+                                       : InitKind::kNormal;
+  part.init_std = model_.initializer_range;
+  part.storage = scalar_type(spec.role == ParamRole::kEmbedding ? model_.embedding_params_dtype
+                                                                : model_.params_dtype);
+  return part;
+}
+
+}  // namespace tessera

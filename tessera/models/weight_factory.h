@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "tessera/config/model_config.h"
+#include "tessera/config/model_spec.h"
+#include "tessera/nn/parameter.h"
+
+namespace tessera {
+
+/// Makes the weights of a model, without storage, out of its model_spec: the one place where names
+/// and shapes come from.
+class WeightFactory {
+ public:
+  explicit WeightFactory(const ModelConfig& model);
+
+  /// The parameters of `roles` in `layer` (-1: outside the layers), stacked in this order, in the
+  /// compute type. None of them in the model: an absent weight. Throws InternalError when only some
+  /// are there.
+  Weight make(int64_t layer, const std::vector<ParamRole>& roles) const;
+
+  /// The norm whose name ends in `suffix`, in the type of norms.
+  Weight make_norm(int64_t layer, std::string_view suffix) const;
+
+  /// Rows of each of `roles`.
+  std::vector<int64_t> rows(int64_t layer, const std::vector<ParamRole>& roles) const;
+
+  bool has(int64_t layer, ParamRole role) const;
+
+ private:
+  const ParamSpec* find(int64_t layer, ParamRole role) const;
+  ParameterPart part(const ParamSpec& spec) const;
+
+  const ModelConfig& model_;
+  std::map<int64_t, std::vector<ParamSpec>> specs_;  // by layer, without experts
+};
+
+}  // namespace tessera

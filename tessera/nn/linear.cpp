@@ -1,0 +1,45 @@
+#include "tessera/base/error.h"
+#include "tessera/nn/seams.h"
+
+#include <ATen/ATen.h>
+
+namespace tessera {
+
+namespace {
+
+at::Tensor product(const at::Tensor& x_TI, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
+  return bias_O.defined() ? at::linear(x_TI, weight_OI, bias_O) : at::linear(x_TI, weight_OI);
+}
+
+}  // namespace
+
+at::Tensor Linear::forward(const at::Tensor& x_TI) {
+  return product(x_TI, weight.value, bias.value);
+}
+
+void Projections::forward(const at::Tensor& x_TI, const Receive& receive) {
+  if (in_turn) {
+    int64_t row = 0;
+    for (size_t part = 0; part < part_rows.size(); ++part) {
+      const int64_t rows = part_rows[part];
+      receive(part, product(x_TI, weight.value.narrow(0, row, rows),
+                            bias.present() ? bias.value.narrow(0, row, rows) : at::Tensor()));
+      row += rows;
+    }
+    return;
+  }
+  const auto outputs = product(x_TI, weight.value, bias.value).split_with_sizes(part_rows, 1);
+  for (size_t part = 0; part < outputs.size(); ++part) receive(part, outputs[part]);
+}
+
+std::vector<at::Tensor> Projections::all(const at::Tensor& x_TI) {
+  std::vector<at::Tensor> outputs(part_rows.size());
+  forward(x_TI, [&](size_t part, at::Tensor y) { outputs[part] = std::move(y); });
+  return outputs;
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids_T) {
+  return at::embedding(weight.value, ids_T);
+}
+
+}  // namespace tessera

@@ -1,0 +1,111 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "tessera/base/error.h"
+#include "tessera/nn/cross_entropy.h"
+#include "tessera/nn/scalar_type.h"
+#include "tessera/nn/seams.h"
+
+namespace tessera {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Logits of one chunk, when the number of chunks is left to us: small enough that a chunk is worked
+// on in the caches, large enough that the products run at their full rate.
+constexpr int64_t kChunkElements = int64_t{1} << 23;
+constexpr int64_t kLeastChunkTokens = 256;
+
+int64_t tokens_of_chunk(int64_t tokens, int64_t vocabulary, int64_t chunks) {
+  if (chunks > 0) return std::max<int64_t>(1, (tokens + chunks - 1) / chunks);
+  return std::max(kLeastChunkTokens, kChunkElements / std::max<int64_t>(1, vocabulary));
+}
+
+// Loss over x W^T. Logits of all tokens in one chunk: their gradient is kept in their place for the
+// backward pass. Several chunks: the gradients of x and W are made at once, chunk by chunk, so that
+// no more than one chunk of logits ever exists and none is computed twice.
+struct HeadLoss : torch::autograd::Function<HeadLoss> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TH,
+                            const at::Tensor& weight_VH, const at::Tensor& labels_T,
+                            const at::Tensor& weights_T, int64_t chunk_tokens,
+                            bool differentiable) {
+    const int64_t tokens = x_TH.size(0);
+    const bool of_x = differentiable && x_TH.requires_grad();
+    const bool of_weight = differentiable && weight_VH.requires_grad();
+    const bool with_gradient = of_x || of_weight;
+    const auto type = accumulation_type(x_TH.scalar_type());
+    double loss = 0;
+    if (tokens <= chunk_tokens) {
+      at::Tensor logits_TV = at::linear(x_TH, weight_VH);
+      loss = cross_entropy_(logits_TV, labels_T, weights_T, with_gradient);
+      if (with_gradient) ctx->save_for_backward({x_TH, weight_VH, logits_TV});
+      ctx->saved_data["whole"] = true;
+    } else {
+      at::Tensor grad_x, grad_weight;
+      if (of_x) grad_x = at::empty_like(x_TH);
+      if (of_weight) grad_weight = at::zeros(weight_VH.sizes(), weight_VH.options().dtype(type));
+      at::Tensor buffer = at::empty({chunk_tokens, weight_VH.size(0)}, x_TH.options());
+      for (int64_t begin = 0; begin < tokens; begin += chunk_tokens) {
+        const int64_t count = std::min(chunk_tokens, tokens - begin);
+        const at::Tensor x = x_TH.narrow(0, begin, count);
+        at::Tensor logits_TV = buffer.narrow(0, 0, count);
+        at::mm_out(logits_TV, x, weight_VH.t());
+        loss += cross_entropy_(logits_TV, labels_T.narrow(0, begin, count),
+                               weights_T.narrow(0, begin, count), with_gradient);
+        if (of_x) {
+          at::Tensor part = grad_x.narrow(0, begin, count);
+          at::mm_out(part, logits_TV, weight_VH);
+        }
+        if (!of_weight) continue;
+        if (x.scalar_type() == type) {
+          grad_weight.addmm_(logits_TV.t(), x);
+        } else {
+          grad_weight.add_(at::mm(logits_TV.t(), x));
+        }
+      }
+      if (of_weight) grad_weight = grad_weight.to(weight_VH.scalar_type());
+      ctx->save_for_backward({grad_x, grad_weight});
+      ctx->saved_data["whole"] = false;
+    }
+    return at::scalar_tensor(loss, x_TH.options().dtype(type));
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor& grad = grads[0];
+    const auto scaled = [&grad](const at::Tensor& x) {
+      if (!x.defined()) return at::Tensor();
+      if (grad.device().is_cpu() && grad.item<double>() == 1.0) return x;
+      return x * grad.to(x.scalar_type());
+    };
+    variable_list result(6);
+    if (ctx->saved_data["whole"].toBool()) {
+      const at::Tensor grad_logits = scaled(saved[2]);
+      if (ctx->needs_input_grad(0)) result[0] = at::mm(grad_logits, saved[1]);
+      if (ctx->needs_input_grad(1)) result[1] = at::mm(grad_logits.t(), saved[0]);
+    } else {
+      result[0] = scaled(saved[0]);
+      result[1] = scaled(saved[1]);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+at::Tensor LossHead::loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
+                          const at::Tensor& mask_T, double loss_scale) {
+  const at::Tensor weights_T =
+      at::where(labels_T == ignore_label, 0.0, mask_T.to(at::kDouble) * loss_scale);
+  return HeadLoss::apply(x_TH, weight->value, labels_T, weights_T,
+                         tokens_of_chunk(x_TH.size(0), weight->value.size(0), chunks),
+                         at::GradMode::is_enabled());
+}
+
+at::Tensor LossHead::logits(const at::Tensor& x_TH) { return at::linear(x_TH, weight->value); }
+
+}  // namespace tessera
