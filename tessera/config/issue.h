@@ -15,7 +15,7 @@ struct Source {
 };
 
 /// Dotted path of a value ("parallelism.tensor_parallel") -> where it was given. What is not in
-/// here is a default.
+/// here is a default. The empty path stands for the file as a whole.
 using Provenance = std::map<std::string, Source>;
 
 /// One finding. Printed as `x.yaml:12: parallelism.tensor_parallel = 3: must divide
@@ -30,6 +30,9 @@ struct Issue {
 };
 
 bool has_errors(const std::vector<Issue>& issues);
+
+/// One issue on one line, without a line end.
+std::string format_issue(const Issue& issue);
 
 /// One line an issue: errors first, then warnings, then notes, each in file order.
 std::string format_issues(const std::vector<Issue>& issues);

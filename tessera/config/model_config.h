@@ -125,10 +125,19 @@ struct ModelConfig {
 
   bool is_moe() const { return n_routed_experts > 0; }
   bool is_mla() const { return model_type == "deepseek_v3"; }
-  /// Whether decoder layer `layer` (from 0) holds experts.
+  /// Whether decoder layer `layer` (from 0) holds experts; a layer of multi-token prediction is as
+  /// the last one.
   bool is_moe_layer(int64_t layer) const;
 
   bool operator==(const ModelConfig&) const = default;
 };
+
+/// Factor on q k^T: 1/sqrt of the query's head size; for deepseek_v3 times the square of yarn's
+/// magnitude, under yarn as transformers computes it, under plain rope only when
+/// rotary_scaling_factor is given.
+double attention_scale(const ModelConfig& model);
+
+/// MindFormers' default of mscale and mscale_all_dim.
+inline constexpr double kDefaultMscale = 0.707;
 
 }  // namespace tessera

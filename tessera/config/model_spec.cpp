@@ -4,19 +4,6 @@
 
 namespace tessera {
 
-bool ModelConfig::is_moe_layer(int64_t layer) const {
-  if (!is_moe() || layer < first_k_dense_replace) return false;
-  if (layer >= num_hidden_layers) layer = num_hidden_layers - 1;  // MTP: as the last layer
-  for (const int64_t dense : mlp_only_layers) {
-    if (dense == layer) return false;
-  }
-  if ((layer + 1) % decoder_sparse_step != 0) return false;
-  if (const auto* pattern = std::get_if<std::vector<int64_t>>(&moe_layer_freq)) {
-    return layer < static_cast<int64_t>(pattern->size()) && (*pattern)[layer] != 0;
-  }
-  return layer % std::get<int64_t>(moe_layer_freq) == 0;
-}
-
 namespace {
 
 using Shape = std::vector<int64_t>;

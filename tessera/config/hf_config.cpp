@@ -1,0 +1,129 @@
+#include "tessera/config/hf_config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tessera/config/family.h"
+
+namespace tessera {
+namespace {
+
+// The keys that must agree with the YAML and are taken where it is silent.
+constexpr std::string_view kShapingKeys[] = {
+    "model.vocab_size", "model.hidden_size", "model.intermediate_size",
+    "model.num_hidden_layers", "model.num_attention_heads", "model.num_key_value_heads",
+    "model.head_dim", "model.hidden_act", "model.rms_norm_eps", "model.rope_theta",
+    "model.attention_bias", "model.mlp_bias", "model.tie_word_embeddings",
+    "model.q_lora_rank", "model.kv_lora_rank", "model.qk_nope_head_dim",
+    "model.qk_rope_head_dim", "model.v_head_dim", "model.rope_interleave",
+    "model.n_routed_experts", "model.num_experts_per_tok", "model.n_shared_experts",
+    "model.moe_intermediate_size", "model.n_group", "model.topk_group",
+    "model.routed_scaling_factor", "model.norm_topk_prob", "model.first_k_dense_replace",
+    "model.moe_layer_freq", "model.decoder_sparse_step", "model.mlp_only_layers",
+    "model.moe_router_score_function", "model.num_nextn_predict_layers",
+};
+
+// Taken where the YAML is silent; not compared: alone it changes nothing.
+constexpr std::string_view kTakenKeys[] = {"model.max_position_embeddings"};
+
+bool is_wanted(std::string_view path, std::string_view model_type) {
+  if (path == "model.head_dim" && model_type == "deepseek_v3") return false;
+  return path.starts_with("model.rope_scaling.") ||
+      std::ranges::find(kShapingKeys, path) != std::end(kShapingKeys) ||
+      std::ranges::find(kTakenKeys, path) != std::end(kTakenKeys);
+}
+
+void report(std::vector<Issue>& issues, const Value& at, std::string field, std::string rule) {
+  Issue issue;
+  issue.source = at.source;
+  issue.field = std::move(field);
+  issue.value = at.kind == Value::Kind::kScalar ? display(at) : "";
+  issue.rule = std::move(rule);
+  issues.push_back(std::move(issue));
+}
+
+// Things a published model may have and the families here have not.
+void refuse_foreign(const Value& document, std::vector<Issue>& issues) {
+  const Value* sliding = document.find("use_sliding_window");
+  if (sliding && sliding->kind == Value::Kind::kScalar && parse_bool(sliding->text) == true) {
+    report(issues, *sliding, "use_sliding_window", "sliding-window attention is not built");
+  }
+  if (const Value* types = document.find("layer_types")) {
+    for (const Value& item : types->items) {
+      if (item.text != "full_attention") {
+        report(issues, item, "layer_types", "only full_attention is built");
+        break;
+      }
+    }
+  }
+  if (const Value* quantized = document.find("quantization_config");
+      quantized && !quantized->is_null()) {
+    report(issues, *quantized, "quantization_config", "quantized weights are not read");
+  }
+}
+
+// As `model` of a YAML file, without what the reader does not know.
+void collect(const HfConfig& hf, std::string_view section, const Value& map,
+             std::vector<Given>& keys, std::vector<Issue>& issues) {
+  for (const Value::Entry& entry : map.entries) {
+    const std::string name = canonical_key(section, entry.key);
+    if (section == "model" && name == "rope_scaling") {
+      if (entry.value.kind == Value::Kind::kMap) {
+        collect(hf, "model.rope_scaling", entry.value, keys, issues);
+      }
+      continue;
+    }
+    std::string path = std::string(section) + "." + name;
+    if (path == "model.rope_scaling.rope_theta") path = "model.rope_theta";
+    const Field* field = find_field(path);
+    if (!field || entry.value.is_null() || !is_wanted(path, hf.model_type)) {
+      // null says something where null is a value of its own.
+      const bool full_rank = path == "model.q_lora_rank" && entry.value.is_null();
+      if (!full_rank) continue;
+    }
+    const auto earlier = std::ranges::find(keys, field, &Given::field);
+    if (earlier == keys.end()) keys.push_back({field, entry.key, &entry.value});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<HfConfig> read_hf_config(
+    const std::string& directory, std::vector<Issue>& issues) {
+  const std::string path = (std::filesystem::path(directory) / "config.json").string();
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto hf = std::make_unique<HfConfig>();
+  const size_t before = issues.size();
+  hf->document = parse_document(text.str(), path, issues);
+  if (issues.size() > before) return nullptr;
+  if (hf->document.kind != Value::Kind::kMap) {
+    report(issues, hf->document, "", "must be a JSON object");
+    return nullptr;
+  }
+  if (const Value* type = hf->document.find("model_type")) hf->model_type = type->text;
+  refuse_foreign(hf->document, issues);
+  collect(*hf, "model", hf->document, hf->keys, issues);
+
+  const auto implied = hf_implied(hf->model_type);
+  hf->implied.reserve(implied.size() + 1);  // the keys point into it
+  const auto imply = [&](std::string_view key, std::string_view text) {
+    const Field* field = find_field(key);
+    if (std::ranges::find(hf->keys, field, &Given::field) != hf->keys.end()) return;
+    Value value;
+    value.text = text;
+    value.source = {path, 0};
+    hf->implied.push_back(std::move(value));
+    hf->keys.push_back({field, "model_type " + hf->model_type, &hf->implied.back()});
+  };
+  for (const auto& [key, value] : implied) imply(key, value);
+  if (hf->document.find("rope_scaling") || hf->document.find("rope_parameters")) {
+    imply("model.rope_scaling.rope_type", "default");
+  }
+  return hf;
+}
+
+}  // namespace tessera

@@ -1,0 +1,226 @@
+#include "tessera/config/load.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tessera/config/family.h"
+#include "tessera/config/hf_config.h"
+#include "tessera/config/paths.h"
+#include "tessera/config/resolve.h"
+#include "tessera/config/yaml_reader.h"
+
+namespace tessera {
+namespace {
+
+class Loader {
+ public:
+  Loader(std::string directory, ConfigResult& result)
+      : directory_(std::move(directory)), result_(result) {}
+
+  void load(const Value& root) {
+    keys_ = collect_keys(root, result_.issues);
+    if (const std::string type = text_of("lr_scheduler.type"); !type.empty()) {
+      set_schedule_defaults(type, config().lr_scheduler);
+    }
+    for (const Given& key : keys_) {
+      if (!is_model(key)) read(key, config());
+    }
+    resolve_paths();
+    load_model();
+    resolve(config(), [this](std::string_view path) { return given_.contains(path); });
+  }
+
+ private:
+  Config& config() { return result_.config; }
+
+  static bool is_model(const Given& key) { return key.field->path.starts_with("model."); }
+
+  const Given* find(std::string_view path) const {
+    const auto found =
+        std::ranges::find(keys_, path, [](const Given& key) { return key.field->path; });
+    return found == keys_.end() ? nullptr : &*found;
+  }
+
+  std::string text_of(std::string_view path) const {
+    const Given* key = find(path);
+    return key && key->value->kind == Value::Kind::kScalar && !key->value->is_null()
+        ? key->value->text
+        : "";
+  }
+
+  void read(const Given& key, Config& config) {
+    read_key(key, config, result_.provenance, result_.issues);
+    if (result_.provenance.contains(std::string(key.field->path))) given_.insert(key.field->path);
+  }
+
+  void report(const Given& at, std::string rule) {
+    Issue issue;
+    issue.source = at.value->source;
+    issue.field = at.written;
+    issue.value = display(*at.value);
+    issue.rule = std::move(rule);
+    result_.issues.push_back(std::move(issue));
+  }
+
+  void resolve_paths() {
+    CheckpointConfig& checkpoint = config().checkpoint;
+    checkpoint.load_path = resolve_path(directory_, checkpoint.load_path);
+    checkpoint.save_path = resolve_path(directory_, checkpoint.save_path);
+    DatasetConfig& data = config().train_dataset.dataloader.config;
+    if (data.path_to_cache) data.path_to_cache = resolve_path(directory_, *data.path_to_cache);
+    for (auto* list : {&data.data_path, &data.train_data_path, &data.valid_data_path,
+                       &data.test_data_path}) {
+      if (!*list) continue;
+      for (std::string& item : **list) {
+        if (!parse_float(item) && !item.starts_with("s3://")) {
+          item = resolve_prefix(directory_, item);
+        }
+      }
+    }
+  }
+
+  void load_model() {
+    std::unique_ptr<HfConfig> hf;
+    if (const std::string& path = config().checkpoint.load_path; !path.empty()) {
+      std::error_code error;
+      if (!std::filesystem::is_directory(path, error)) {
+        if (const Given* key = find("checkpoint.load_path")) {
+          report(*key, "no such folder (" + path + ")");
+        }
+      } else if (is_hf_folder(path)) {
+        hf = read_hf_config(path, result_.issues);
+      }
+    }
+    const bool any = std::ranges::any_of(keys_, is_model);
+    if (!any && !hf) return;
+
+    const std::string type = model_type(hf.get());
+    config().model = family_defaults(type);
+    if (hf && hf->model_type == type) take_hf(*hf);
+    for (const Given& key : keys_) {
+      if (is_model(key)) read(key, config());
+    }
+    ModelConfig& model = config().model;
+    model.model_type = type;
+    if (model.architectures.empty() && !type.empty()) {
+      model.architectures = {architecture_of(type)};
+    }
+    check_rope_names();
+  }
+
+  // From the YAML's two names and the config.json, which must agree.
+  std::string model_type(const HfConfig* hf) {
+    const Given* type_key = find("model.model_type");
+    const Given* class_key = find("model.architectures");
+    std::string type = text_of("model.model_type");
+    std::string class_name;
+    if (class_key) {
+      const Value& value = *class_key->value;
+      class_name = value.items.empty() ? text_of("model.architectures") : value.items[0].text;
+    }
+    const std::string from_class = model_type_of(class_name);
+    if (!class_name.empty() && from_class.empty()) {
+      std::string legal;
+      for (const Family& family : all_families()) {
+        legal += (legal.empty() ? "" : ", ") + std::string(family.architecture);
+      }
+      report(*class_key, "must be one of " + legal);
+    } else if (!type.empty() && !from_class.empty() && from_class != type) {
+      report(*type_key, "does not fit architectures = " + class_name);
+    }
+    if (type.empty()) type = from_class;
+    if (hf && !hf->model_type.empty()) {
+      if (type.empty()) {
+        type = hf->model_type;
+      } else if (type != hf->model_type && !architecture_of(type).empty()) {
+        const Given& at = type_key ? *type_key : *class_key;
+        report(at, "does not fit model_type = " + hf->model_type + " of " +
+                       hf->document.source.file);
+      }
+    }
+    return type;
+  }
+
+  // Takes the values of the config.json, and compares what the YAML gives too.
+  void take_hf(const HfConfig& hf) {
+    apply_hf_defaults(hf.model_type, config().model);
+    Config from_yaml;
+    for (const Given& key : hf.keys) {
+      const Field& field = *key.field;
+      if (field.type->read(*key.value, field.address(config()))) {
+        report(key, *field.type->check(*key.value));
+        continue;
+      }
+      given_.insert(field.path);
+      const Given* ours = find(field.path);
+      if (!ours || ours->value->is_null() || field.path == "model.max_position_embeddings") {
+        continue;
+      }
+      if (field.type->read(*ours->value, field.address(from_yaml))) continue;  // reported later
+      if (!field.type->equal(field.address(config()), field.address(from_yaml))) {
+        std::string where = key.value->source.file;
+        if (key.value->source.line > 0) where += ":" + std::to_string(key.value->source.line);
+        report(*ours, "must agree with " + key.written + " = " + display(*key.value) + " of " +
+                          where);
+      }
+    }
+  }
+
+  // position_embedding_type and rope_scaling speak of the same thing.
+  void check_rope_names() {
+    const Given* type = find("model.position_embedding_type");
+    const Given* dict = find("model.rope_scaling.rope_type");
+    if (type && dict && type->value->text == "yarn" && dict->value->text != "yarn") {
+      report(*type, "does not fit " + dict->written + " = " + display(*dict->value));
+    }
+  }
+
+  std::string directory_;
+  ConfigResult& result_;
+  std::vector<Given> keys_;
+  std::set<std::string_view> given_;
+};
+
+}  // namespace
+
+ConfigResult load_config_text(
+    const std::string& text,
+    const std::string& name,
+    const std::string& directory,
+    const std::vector<std::string>& set_overrides) {
+  ConfigResult result;
+  result.provenance[""] = {name, 0};
+  Value root = parse_document(text, name, result.issues);
+  if (root.kind == Value::Kind::kScalar && !root.is_null()) {
+    collect_keys(root, result.issues);
+    return result;
+  }
+  for (const std::string& assignment : set_overrides) {
+    apply_override(root, assignment, result.issues);
+  }
+  Loader(directory, result).load(root);
+  return result;
+}
+
+ConfigResult load_config(const std::string& path, const std::vector<std::string>& set_overrides) {
+  std::ifstream file(path);
+  std::error_code error;
+  if (!file || std::filesystem::is_directory(path, error)) {
+    ConfigResult result;
+    result.provenance[""] = {path, 0};
+    Issue issue;
+    issue.source = {path, 0};
+    issue.rule = "cannot be read: no such file";
+    result.issues.push_back(std::move(issue));
+    return result;
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return load_config_text(text.str(), path, directory.empty() ? "." : directory, set_overrides);
+}
+
+}  // namespace tessera

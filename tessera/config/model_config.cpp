@@ -1,0 +1,42 @@
+#include "tessera/config/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera {
+namespace {
+
+// Peng et al. 2023, YaRN, section 3.4: the temperature as a factor on q and k.
+double yarn_magnitude(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+}  // namespace
+
+bool ModelConfig::is_moe_layer(int64_t layer) const {
+  layer = std::min(layer, num_hidden_layers - 1);
+  if (!is_moe() || layer < first_k_dense_replace) return false;
+  if (std::ranges::find(mlp_only_layers, layer) != mlp_only_layers.end()) return false;
+  if ((layer + 1) % decoder_sparse_step != 0) return false;
+  if (const auto* pattern = std::get_if<std::vector<int64_t>>(&moe_layer_freq)) {
+    return layer < static_cast<int64_t>(pattern->size()) && (*pattern)[layer] != 0;
+  }
+  return layer % std::get<int64_t>(moe_layer_freq) == 0;
+}
+
+double attention_scale(const ModelConfig& model) {
+  if (!model.is_mla()) return 1.0 / std::sqrt(static_cast<double>(model.head_dim));
+  const double plain =
+      1.0 / std::sqrt(static_cast<double>(model.qk_nope_head_dim + model.qk_rope_head_dim));
+  double magnitude = 1.0;
+  if (model.rope_scaling.rope_type != "default") {
+    const double mscale = model.rope_scaling.mscale_all_dim.value_or(0.0);
+    if (mscale != 0.0) magnitude = yarn_magnitude(model.rope_scaling.factor, mscale);
+  } else if (model.rotary_scaling_factor) {
+    magnitude = yarn_magnitude(*model.rotary_scaling_factor,
+                               model.mscale.value_or(kDefaultMscale));
+  }
+  return plain * magnitude * magnitude;
+}
+
+}  // namespace tessera

@@ -1,0 +1,80 @@
+#include "tessera/config/resolve.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+// Defaults of MindFormers' yarn keys.
+constexpr double kRotaryScalingFactor = 40.0;
+
+void resolve_rope(ModelConfig& model, const IsGiven& given) {
+  RopeScaling& rope = model.rope_scaling;
+  const bool dict_given = given("model.rope_scaling.rope_type");
+  if (!dict_given && model.position_embedding_type == "yarn") {
+    rope.rope_type = "yarn";
+    if (!given("model.rope_scaling.factor")) {
+      rope.factor = model.rotary_scaling_factor.value_or(kRotaryScalingFactor);
+    }
+    if (!rope.mscale) rope.mscale = model.mscale.value_or(kDefaultMscale);
+    if (!rope.mscale_all_dim) rope.mscale_all_dim = model.mscale_all_dim.value_or(kDefaultMscale);
+    if (!given("model.rope_scaling.beta_fast")) rope.beta_fast = model.beta_fast.value_or(32.0);
+    if (!given("model.rope_scaling.beta_slow")) rope.beta_slow = model.beta_slow.value_or(1.0);
+  }
+  model.position_embedding_type = rope.rope_type == "yarn" ? "yarn" : "rope";
+  if (rope.rope_type == "yarn" && !rope.original_max_position_embeddings) {
+    rope.original_max_position_embeddings = model.max_position_embeddings;
+  }
+}
+
+void resolve_model(Config& config, const IsGiven& given) {
+  ModelConfig& model = config.model;
+  if (!given("model.num_key_value_heads")) model.num_key_value_heads = model.num_attention_heads;
+  if (model.head_dim == 0 && !given("model.head_dim") && model.num_attention_heads > 0) {
+    model.head_dim = model.hidden_size / model.num_attention_heads;
+  }
+  if (model.model_type == "qwen3" || model.model_type == "qwen3_moe") model.qk_layernorm = true;
+  if (model.is_moe() && model.moe_intermediate_size == 0 &&
+      !given("model.moe_intermediate_size")) {
+    model.moe_intermediate_size = model.intermediate_size;
+  }
+  if (!given("model.moe_shared_expert_intermediate_size")) {
+    model.moe_shared_expert_intermediate_size = model.moe_intermediate_size * model.n_shared_experts;
+  }
+  resolve_rope(model, given);
+
+  const DatasetConfig& data = config.train_dataset.dataloader.config;
+  if (!given("model.seq_length") && given("train_dataset.dataloader.config.seq_length")) {
+    model.seq_length = data.seq_length;
+  }
+  if (data.create_compressed_eod_mask) model.use_eod_attn_mask_compression = true;
+}
+
+int64_t part_of(int64_t steps, double ratio) {
+  return static_cast<int64_t>(static_cast<double>(steps) * std::clamp(ratio, 0.0, 1.0));
+}
+
+void resolve_schedule(Config& config, const IsGiven& given) {
+  LrSchedulerConfig& lr = config.lr_scheduler;
+  const int64_t steps = config.training.steps;
+  if (lr.warmup_ratio) lr.warmup_steps = part_of(steps, *lr.warmup_ratio);
+  if (lr.decay_ratio) lr.decay_steps = std::max<int64_t>(1, part_of(steps, *lr.decay_ratio));
+  if (lr.decay_start_ratio) lr.decay_start_steps = part_of(steps, *lr.decay_start_ratio);
+  if (!given("lr_scheduler.base_lr")) lr.base_lr = lr.learning_rate;
+  if (!given("lr_scheduler.t_max")) lr.t_max = std::max<int64_t>(1, steps);
+  if (lr.lr_end2 == 0.0) lr.lr_end2 = lr.lr_end1;
+}
+
+}  // namespace
+
+void set_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule) {
+  if (type == "CosineWithRestartsAndWarmUpLR") schedule.num_cycles = 1.0;
+  if (type == "PolynomialWithWarmUpLR" || type == "WarmUpStableDecayLR") schedule.lr_end = 1e-7;
+}
+
+void resolve(Config& config, const IsGiven& given) {
+  if (!config.model.model_type.empty()) resolve_model(config, given);
+  resolve_schedule(config, given);
+}
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <vector>
+
+#include "tessera/config/field.h"
+#include "tessera/config/load.h"
+#include "tessera/config/schedule_keys.h"
+
+namespace tessera {
+namespace {
+
+// Sections that the file did not have, and keys that the schedule's type would refuse.
+bool is_left_out(const Config& config, const Field& field) {
+  const std::string_view path = field.path;
+  if (!field.address) return true;
+  if (path.starts_with("model.")) return config.model.model_type.empty();
+  if (path.starts_with("train_dataset.")) return config.train_dataset.dataloader.type.empty();
+  if (path.starts_with("lr_scheduler.")) {
+    return config.lr_scheduler.type.empty() ||
+        !is_schedule_key(config.lr_scheduler.type, path.substr(path.find('.') + 1));
+  }
+  if (path == "callbacks") return config.callbacks.empty();
+  if (path == "lora_config") return !config.lora_config;
+  return false;
+}
+
+std::vector<std::string_view> sections_of(std::string_view path) {
+  std::vector<std::string_view> parts;
+  for (size_t dot; (dot = path.find('.')) != std::string_view::npos; path.remove_prefix(dot + 1)) {
+    parts.push_back(path.substr(0, dot));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string to_yaml(const Config& config) {
+  std::vector<const Field*> fields;
+  for (const Field& field : all_fields()) {
+    if (!is_left_out(config, field)) fields.push_back(&field);
+  }
+  // One block a section: keys of the top first, then sections in the order of the table.
+  const auto top = [](const Field* field) {
+    return field->path.find('.') == std::string_view::npos;
+  };
+  std::ranges::stable_partition(fields, top);
+
+  std::string out;
+  std::vector<std::string_view> open;
+  for (const Field* field : fields) {
+    const std::vector<std::string_view> sections = sections_of(field->path);
+    size_t common = 0;
+    while (common < open.size() && common < sections.size() && open[common] == sections[common]) {
+      ++common;
+    }
+    for (size_t depth = common; depth < sections.size(); ++depth) {
+      out.append(2 * depth, ' ').append(sections[depth]).append(":\n");
+    }
+    open = sections;
+    out.append(2 * sections.size(), ' ')
+        .append(field->path.substr(field->path.rfind('.') + 1))
+        .append(": ")
+        .append(field->type->write(field->address_in(config)))
+        .append("\n");
+  }
+  return out;
+}
+
+}  // namespace tessera
