@@ -1,0 +1,170 @@
+#include "tessera/parallel/model_chunk.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <iterator>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+ModelChunk::ModelChunk(std::vector<Call> calls, ShardingPolicy policy)
+    : calls_(std::move(calls)), policy_(policy) {
+  for (const Call& call : calls_) {
+    for (ShardedUnit* unit : call.units) unit->add_use();
+  }
+}
+
+void ModelChunk::unshard(size_t call) {
+  for (ShardedUnit* unit : calls_[call].units) unit->unshard();
+}
+
+void ModelChunk::prefetch(size_t call) {
+  for (ShardedUnit* unit : calls_[call].units) unit->prefetch();
+}
+
+void ModelChunk::release(size_t call) {
+  if (policy_.keep_until_step_ends) return;
+  for (ShardedUnit* unit : calls_[call].units) unit->reshard();
+}
+
+ModelChunk::Saved ModelChunk::run(const Call& call, const std::vector<at::Tensor>& inputs,
+                                  const LayerContext& context, bool keep_graph) {
+  Saved saved;
+  for (const at::Tensor& input : inputs) {
+    at::Tensor leaf = input.detach();
+    if (keep_graph && leaf.is_floating_point()) leaf.set_requires_grad(true);
+    saved.inputs.push_back(std::move(leaf));
+  }
+  const at::AutoGradMode grad_mode(keep_graph);
+  saved.outputs = call.forward(saved.inputs, context);
+  return saved;
+}
+
+ModelChunk::ForwardRun ModelChunk::begin_forward(std::vector<at::Tensor> inputs,
+                                                 const LayerContext& context) {
+  ForwardRun run;
+  run.chunk_ = this;
+  run.frame_.context = &context;
+  run.tensors_ = std::move(inputs);
+  return run;
+}
+
+bool ModelChunk::ForwardRun::step() {
+  if (next_ == chunk_->calls_.size()) return false;
+  const Call& call = chunk_->calls_[next_];
+  chunk_->unshard(next_);
+  if (next_ + 1 < chunk_->calls_.size()) chunk_->prefetch(next_ + 1);
+  Saved saved = chunk_->run(call, tensors_, *frame_.context, !call.recompute);
+  tensors_.clear();
+  const size_t passed_on = saved.outputs.size() - call.losses;
+  for (size_t o = 0; o < passed_on; ++o) tensors_.push_back(saved.outputs[o].detach());
+  if (call.recompute) saved.outputs.clear();
+  frame_.calls.push_back(std::move(saved));
+  if (call.reshard_after_forward) chunk_->release(next_);
+  ++next_;
+  return true;
+}
+
+std::vector<at::Tensor> ModelChunk::ForwardRun::take_outputs() {
+  const int64_t micro_batch = frame_.context->micro_batch;
+  const bool added = chunk_->frames_.emplace(micro_batch, std::move(frame_)).second;
+  TESSERA_CHECK(added, "micro-batch ", micro_batch, " is already in flight");
+  return std::move(tensors_);
+}
+
+ModelChunk::BackwardRun ModelChunk::begin_backward(std::vector<at::Tensor> output_grads,
+                                                   int64_t micro_batch, bool last_micro_batch) {
+  const auto found = frames_.find(micro_batch);
+  TESSERA_CHECK(found != frames_.end(), "no forward of micro-batch ", micro_batch);
+  BackwardRun run;
+  run.chunk_ = this;
+  run.frame_ = std::move(found->second);
+  frames_.erase(found);
+  run.grads_ = std::move(output_grads);
+  run.left_ = calls_.size();
+  run.defer_ = policy_.reduce_once_per_step && !last_micro_batch;
+  return run;
+}
+
+bool ModelChunk::BackwardRun::step() {
+  if (left_ == 0) return false;
+  --left_;
+  const Call& call = chunk_->calls_[left_];
+  chunk_->unshard(left_);
+  if (left_ > 0) chunk_->prefetch(left_ - 1);
+  Saved saved = std::move(frame_.calls[left_]);
+  if (call.recompute) {
+    LayerContext again = *frame_.context;
+    again.recompute = true;
+    saved = chunk_->run(call, saved.inputs, again, true);
+  }
+  grads_ = chunk_->differentiate(left_, std::move(saved), std::move(grads_), defer_);
+  return true;
+}
+
+std::vector<at::Tensor> ModelChunk::BackwardRun::take_input_grads() {
+  return std::move(grads_);
+}
+
+std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
+                                                  std::vector<at::Tensor> output_grads,
+                                                  bool defer) {
+  const Call& call = calls_[index];
+  for (size_t l = 0; l < call.losses; ++l) {
+    output_grads.push_back(at::ones_like(saved.outputs[output_grads.size()]));
+  }
+  std::vector<at::Tensor> wanted;
+  for (const at::Tensor& input : saved.inputs) {
+    if (input.requires_grad()) wanted.push_back(input);
+  }
+  for (ShardedUnit* unit : call.units) {
+    for (const Weight* weight : unit->weights()) wanted.push_back(weight->value);
+  }
+  std::vector<at::Tensor> grads = torch::autograd::grad(
+      saved.outputs, wanted, output_grads, /*retain_graph=*/false, /*create_graph=*/false,
+      /*allow_unused=*/true);
+  saved.outputs.clear();
+  size_t next = 0;
+  std::vector<at::Tensor> input_grads;
+  for (const at::Tensor& input : saved.inputs) {
+    input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
+  }
+  release(index);
+  for (ShardedUnit* unit : call.units) {
+    const auto count = static_cast<std::ptrdiff_t>(unit->weights().size());
+    const auto first = grads.begin() + static_cast<std::ptrdiff_t>(next);
+    unit->add_gradients({std::make_move_iterator(first), std::make_move_iterator(first + count)},
+                        defer);
+    next += static_cast<size_t>(count);
+  }
+  return input_grads;
+}
+
+std::vector<at::Tensor> ModelChunk::forward(std::vector<at::Tensor> inputs,
+                                            const LayerContext& context) {
+  ForwardRun run = begin_forward(std::move(inputs), context);
+  while (run.step()) {
+  }
+  return run.take_outputs();
+}
+
+std::vector<at::Tensor> ModelChunk::backward(std::vector<at::Tensor> output_grads,
+                                             int64_t micro_batch, bool last_micro_batch) {
+  BackwardRun run = begin_backward(std::move(output_grads), micro_batch, last_micro_batch);
+  while (run.step()) {
+  }
+  return run.take_input_grads();
+}
+
+void ModelChunk::finish_step() {
+  for (const Call& call : calls_) {
+    for (ShardedUnit* unit : call.units) {
+      unit->wait_reduce();
+      unit->reshard();
+    }
+  }
+}
+
+}  // namespace tessera

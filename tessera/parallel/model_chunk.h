@@ -1,0 +1,121 @@
+#pragma once
+
+// The part of the model that one pipeline chunk runs: a list of calls (embedding, layers, norm and
+// head), each differentiated by itself. Between two calls the graph is cut, so that weights can be
+// gathered before, freed after and reduced behind each of them by plain code in reading order.
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/nn/layer_context.h"
+#include "tessera/parallel/sharded_unit.h"
+
+namespace tessera {
+
+/// Tensors in, tensors out, in one autograd graph.
+using CallFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs,
+                                                           const LayerContext& context)>;
+
+struct Call {
+  std::string name;
+  std::vector<ShardedUnit*> units;  // whose weights it uses
+  CallFunction forward;
+  /// The last `losses` outputs are scalars that belong to the objective: differentiated with seed
+  /// one, not passed on (the loss of the head, the auxiliary loss of a mixture of experts).
+  size_t losses = 0;
+  int64_t layer = -1;                   // index of the decoder layer, else -1
+  bool recompute = false;               // keep the input only, run forward again in backward
+  bool reshard_after_forward = true;    // else the weights stay until the call's backward
+};
+
+/// When full weights are freed and gradients reduced.
+struct ShardingPolicy {
+  bool keep_until_step_ends = false;  // "never": one gather a step
+  bool reduce_once_per_step = false;  // gradients stay full over the micro-batches (pipelines)
+};
+
+class ModelChunk {
+  struct Saved {  // one call of one micro-batch
+    std::vector<at::Tensor> inputs;   // leaves
+    std::vector<at::Tensor> outputs;  // roots; empty when recomputed
+  };
+  struct Frame {
+    std::vector<Saved> calls;
+    const LayerContext* context = nullptr;
+  };
+
+ public:
+  ModelChunk(std::vector<Call> calls, ShardingPolicy policy);
+
+  /// The forward of one micro-batch, call by call, so that another micro-batch's backward can run in
+  /// between. Keeps what the backward needs. Outputs are cut from the graph.
+  class ForwardRun {
+   public:
+    /// Runs the next call; false when there is none left.
+    bool step();
+    /// After the last step.
+    std::vector<at::Tensor> take_outputs();
+
+   private:
+    friend class ModelChunk;
+    ModelChunk* chunk_ = nullptr;
+    Frame frame_;
+    std::vector<at::Tensor> tensors_;  // inputs of the next call
+    size_t next_ = 0;
+  };
+  class BackwardRun {
+   public:
+    bool step();
+    /// Gradients of the chunk's inputs; undefined for one without (token ids).
+    std::vector<at::Tensor> take_input_grads();
+
+   private:
+    friend class ModelChunk;
+    ModelChunk* chunk_ = nullptr;
+    Frame frame_;
+    std::vector<at::Tensor> grads_;  // of the outputs of the call at hand
+    size_t left_ = 0;
+    bool defer_ = false;
+  };
+
+  /// `context` must live until the backward of its micro-batch.
+  ForwardRun begin_forward(std::vector<at::Tensor> inputs, const LayerContext& context);
+  /// From the gradients of the chunk's outputs. `last_micro_batch`: of this chunk in this step.
+  BackwardRun begin_backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
+                             bool last_micro_batch);
+
+  std::vector<at::Tensor> forward(std::vector<at::Tensor> inputs, const LayerContext& context);
+  std::vector<at::Tensor> backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
+                                   bool last_micro_batch);
+
+  /// Waits for the reductions; frees what the policy kept.
+  void finish_step();
+
+  /// Micro-batches whose forward has run and whose backward has not begun.
+  size_t live() const {
+    return frames_.size();
+  }
+  const std::vector<Call>& calls() const {
+    return calls_;
+  }
+
+ private:
+  Saved run(const Call& call, const std::vector<at::Tensor>& inputs, const LayerContext& context,
+            bool keep_graph);
+  std::vector<at::Tensor> differentiate(size_t call, Saved saved,
+                                        std::vector<at::Tensor> output_grads, bool defer);
+  void unshard(size_t call);
+  void prefetch(size_t call);
+  void release(size_t call);
+
+  std::vector<Call> calls_;
+  ShardingPolicy policy_;
+  std::map<int64_t, Frame> frames_;  // by micro-batch
+};
+
+}  // namespace tessera

@@ -1,0 +1,114 @@
+#include "tessera/parallel/parallelize.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+at::ScalarType master_dtype(const ModelConfig& model) {
+  const bool double_precision =
+      model.params_dtype == DType::kFloat64 || model.compute_dtype == DType::kFloat64;
+  return double_precision ? at::kDouble : at::kFloat;
+}
+
+struct Resharding {
+  ShardingPolicy policy;
+  bool after_forward = true;
+  bool head_after_forward = true;
+};
+
+// always: freed after every use. never: one gather a step. default: always without a pipeline (but
+// the head, whose backward follows its forward at once), never with one.
+Resharding resharding(const Config& config, const DeviceMesh& mesh) {
+  const std::string& asked = config.parallelism.reshard_after_forward_policy;
+  const bool pipelined = mesh.size("pp") > 1;
+  const bool never = asked == "never" || (asked == "default" && pipelined);
+  Resharding result;
+  result.policy.keep_until_step_ends = never;
+  result.policy.reduce_once_per_step = never && pipelined;
+  result.after_forward = !never;
+  result.head_after_forward = asked == "always";
+  return result;
+}
+
+CallFunction call_of(Decoder& decoder, const DecoderUnit& unit) {
+  switch (unit.kind) {
+    case DecoderUnit::Kind::kEmbedding:
+      return [&decoder](const std::vector<at::Tensor>&, const LayerContext& context) {
+        return std::vector<at::Tensor>{decoder.run_embedding(context)};
+      };
+    case DecoderUnit::Kind::kLayer:
+      return [layer = unit.layer](const std::vector<at::Tensor>& inputs,
+                                  const LayerContext& context) {
+        return std::vector<at::Tensor>{layer->forward(inputs.at(0), context)};
+      };
+    case DecoderUnit::Kind::kHead:
+      return [&decoder](const std::vector<at::Tensor>& inputs, const LayerContext& context) {
+        at::Tensor loss = decoder.run_head(inputs.at(0), context);
+        if (!context.recompute && context.sinks != nullptr) {
+          context.sinks->loss[context.micro_batch] = loss.detach();
+        }
+        return std::vector<at::Tensor>{loss};
+      };
+  }
+  TESSERA_CHECK(false, "unknown unit");
+}
+
+std::string call_name(const DecoderUnit& unit) {
+  switch (unit.kind) {
+    case DecoderUnit::Kind::kEmbedding:
+      return "embedding";
+    case DecoderUnit::Kind::kLayer:
+      return "layer " + std::to_string(unit.layer->index);
+    case DecoderUnit::Kind::kHead:
+      return "head";
+  }
+  TESSERA_CHECK(false, "unknown unit");
+}
+
+// FSDP / HSDP: one sharded unit per unit of the decoder; a tied head also uses the embedding's.
+void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
+                 const DeviceMesh& mesh) {
+  const Resharding reshard = resharding(config, mesh);
+  std::map<const Weight*, ShardedUnit*> owner;
+  std::vector<Call> calls;
+  for (const DecoderUnit& unit : decoder.units()) {
+    Call call;
+    call.name = call_name(unit);
+    call.forward = call_of(decoder, unit);
+    const bool head = unit.kind == DecoderUnit::Kind::kHead;
+    call.losses = head ? 1 : 0;
+    call.reshard_after_forward = head ? reshard.head_after_forward : reshard.after_forward;
+    if (unit.layer != nullptr) call.layer = unit.layer->index;
+    model.units.push_back(std::make_unique<ShardedUnit>(call.name, unit.weights, mesh, "fsdp",
+                                                        master_dtype(config.model), model.table));
+    ShardedUnit* sharded = model.units.back().get();
+    for (const Weight* weight : unit.weights) owner[weight] = sharded;
+    call.units.push_back(sharded);
+    if (head) {
+      ShardedUnit* of_head = owner.at(decoder.head->weight);
+      if (of_head != sharded) call.units.push_back(of_head);
+    }
+    calls.push_back(std::move(call));
+  }
+  model.chunks.emplace_back(std::move(calls), reshard.policy);
+}
+
+}  // namespace
+
+std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMesh& mesh) {
+  auto model = std::make_unique<ParallelModel>();
+  std::vector<int64_t> layers(static_cast<size_t>(config.model.num_hidden_layers));
+  for (size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<int64_t>(i);
+  model->decoders.push_back(build_decoder(config.model, layers, true, true));
+  for (const auto& decoder : model->decoders) {
+    fully_shard(*model, *decoder, config, mesh);
+  }
+  return model;
+}
+
+}  // namespace tessera

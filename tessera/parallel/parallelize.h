@@ -1,0 +1,36 @@
+#pragma once
+
+// The recipe: from a configuration and a mesh to this rank's part of the model, ready to step.
+// Reading parallelize() top to bottom is reading which parallelism is applied in which order.
+
+#include <memory>
+#include <vector>
+
+#include "tessera/config/config.h"
+#include "tessera/dist/device_mesh.h"
+#include "tessera/dist/sharded_param.h"
+#include "tessera/models/decoder.h"
+#include "tessera/parallel/model_chunk.h"
+#include "tessera/parallel/sharded_unit.h"
+
+namespace tessera {
+
+struct ParallelModel {
+  /// One decoder per pipeline chunk of this rank, with the seams replaced.
+  std::vector<std::unique_ptr<Decoder>> decoders;
+  std::vector<std::unique_ptr<ShardedUnit>> units;
+  std::vector<ModelChunk> chunks;
+  ParamTable table;
+};
+
+/// Collective over the mesh. Masters are zero: see initialize() and load_hf_weights().
+std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMesh& mesh);
+
+/// Initial values: a function of (training.seed, name, element) alone, the same on every layout.
+void initialize(ParallelModel& model, const Config& config);
+
+/// Values from a Hugging Face folder, only this rank's boxes are read. Throws CheckpointError that
+/// lists every missing, surplus and misshapen name.
+void load_hf_weights(ParallelModel& model, const Config& config, const std::string& folder);
+
+}  // namespace tessera

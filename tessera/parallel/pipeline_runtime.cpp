@@ -1,0 +1,142 @@
+#include "tessera/parallel/pipeline_runtime.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+PipelineRuntime::PipelineRuntime(const ScheduleOptions& options, std::vector<ModelChunk>& chunks,
+                                 const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype,
+                                 std::function<void(LayerContext&)> prepare)
+    : options_(options),
+      chunks_(chunks),
+      stages_(stages),
+      hidden_(hidden),
+      dtype_(dtype),
+      prepare_(std::move(prepare)),
+      actions_(make_schedule(options).ranks.at(static_cast<size_t>(stages.rank()))) {}
+
+void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
+  TESSERA_CHECK_EQ(static_cast<int64_t>(contexts.size()), options_.micro_batches);
+  backwards_.assign(chunks_.size(), 0);
+  for (const Action& action : actions_) execute(action, contexts);
+  for (auto& [work, tensor] : sending_) work.wait();
+  sending_.clear();
+  for (ModelChunk& chunk : chunks_) chunk.finish_step();
+}
+
+void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& contexts) {
+  switch (action.kind) {
+    case ActionKind::kForward: {
+      ModelChunk::ForwardRun run = begin_forward(forward_pass(action), contexts);
+      while (run.step()) {
+      }
+      return end_forward(forward_pass(action), run);
+    }
+    case ActionKind::kBackward: {
+      ModelChunk::BackwardRun run = begin_backward(backward_pass(action));
+      while (run.step()) {
+      }
+      return end_backward(backward_pass(action), run);
+    }
+    case ActionKind::kOverlapForwardBackward: {
+      // In turn on one thread: what one waits for (a gather, a message, an all-to-all) goes on
+      // behind the other's computation.
+      ModelChunk::BackwardRun backward = begin_backward(backward_pass(action));
+      ModelChunk::ForwardRun forward = begin_forward(forward_pass(action), contexts);
+      bool more_backward = true, more_forward = true;
+      while (more_backward || more_forward) {
+        if (more_backward) more_backward = backward.step();
+        if (more_forward) more_forward = forward.step();
+      }
+      end_backward(backward_pass(action), backward);
+      return end_forward(forward_pass(action), forward);
+    }
+    case ActionKind::kRecvForward:
+      return receive(action, inputs_, contexts);
+    case ActionKind::kRecvBackward:
+      return receive(action, output_grads_, contexts);
+    case ActionKind::kSendForward:
+      return send(action, outputs_);
+    case ActionKind::kSendBackward:
+      return send(action, input_grads_);
+    case ActionKind::kUnshard:
+    case ActionKind::kReduceGradients:
+    case ActionKind::kReshard:
+      return;  // the chunks gather, reduce and free by their own policy
+  }
+}
+
+ModelChunk::ForwardRun PipelineRuntime::begin_forward(const Pass& pass,
+                                                      std::vector<LayerContext>& contexts) {
+  LayerContext& context = contexts[static_cast<size_t>(pass.micro_batch)];
+  if (!context.rope_cos.defined()) prepare_(context);
+  std::vector<at::Tensor> inputs;
+  if (pass.virtual_stage > 0) inputs.push_back(take(inputs_, {pass.chunk, pass.micro_batch}));
+  return chunks_[static_cast<size_t>(pass.chunk)].begin_forward(std::move(inputs), context);
+}
+
+void PipelineRuntime::end_forward(const Pass& pass, ModelChunk::ForwardRun& run) {
+  std::vector<at::Tensor> outputs = run.take_outputs();
+  if (pass.virtual_stage + 1 == options_.virtual_stages()) return;
+  if (options_.stages == 1) {
+    inputs_[{pass.chunk + 1, pass.micro_batch}] = {std::move(outputs.at(0)), {}};
+  } else {
+    outputs_[{pass.chunk, pass.micro_batch}] = std::move(outputs.at(0));
+  }
+}
+
+ModelChunk::BackwardRun PipelineRuntime::begin_backward(const Pass& pass) {
+  std::vector<at::Tensor> grads;
+  if (pass.virtual_stage + 1 < options_.virtual_stages()) {
+    grads.push_back(take(output_grads_, {pass.chunk, pass.micro_batch}));
+  }
+  const auto chunk = static_cast<size_t>(pass.chunk);
+  const bool last = ++backwards_[chunk] == options_.micro_batches;
+  return chunks_[chunk].begin_backward(std::move(grads), pass.micro_batch, last);
+}
+
+void PipelineRuntime::end_backward(const Pass& pass, ModelChunk::BackwardRun& run) {
+  std::vector<at::Tensor> grads = run.take_input_grads();
+  if (pass.virtual_stage == 0) return;
+  if (options_.stages == 1) {
+    output_grads_[{pass.chunk - 1, pass.micro_batch}] = {std::move(grads.at(0)), {}};
+  } else {
+    input_grads_[{pass.chunk, pass.micro_batch}] = std::move(grads.at(0));
+  }
+}
+
+void PipelineRuntime::receive(const Action& action, std::map<Key, Incoming>& box,
+                              const std::vector<LayerContext>& contexts) {
+  const auto [begin, end] = contexts[static_cast<size_t>(action.micro_batch)].residual_tokens;
+  Incoming incoming;
+  incoming.tensor = at::empty({end - begin, hidden_}, at::TensorOptions().dtype(dtype_));
+  incoming.work = stages_.recv(incoming.tensor, static_cast<int>(action.peer), action.tag);
+  if (!options_.overlap_p2p) incoming.work.wait();
+  box[{action.chunk, action.micro_batch}] = std::move(incoming);
+}
+
+void PipelineRuntime::send(const Action& action, std::map<Key, at::Tensor>& box) {
+  const auto found = box.find({action.chunk, action.micro_batch});
+  TESSERA_CHECK(found != box.end(), "nothing to send for ", to_string(action));
+  at::Tensor tensor = found->second.contiguous();
+  box.erase(found);
+  Work work = stages_.send(tensor, static_cast<int>(action.peer), action.tag);
+  if (options_.overlap_p2p) {
+    sending_.emplace_back(std::move(work), std::move(tensor));
+  } else {
+    work.wait();
+  }
+}
+
+at::Tensor PipelineRuntime::take(std::map<Key, Incoming>& box, const Key& key) {
+  const auto found = box.find(key);
+  TESSERA_CHECK(found != box.end(), "chunk ", key.first, " has nothing for micro-batch ", key.second);
+  found->second.work.wait();
+  at::Tensor tensor = std::move(found->second.tensor);
+  box.erase(found);
+  return tensor;
+}
+
+}  // namespace tessera

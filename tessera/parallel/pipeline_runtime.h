@@ -1,0 +1,68 @@
+#pragma once
+
+// Runs one rank's list of a PipelineSchedule: exactly that data, in that order. A run without a
+// pipeline is the schedule of one stage.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "tessera/dist/process_group.h"
+#include "tessera/nn/layer_context.h"
+#include "tessera/parallel/model_chunk.h"
+#include "tessera/schedule/pipeline_schedule.h"
+
+namespace tessera {
+
+class PipelineRuntime {
+ public:
+  /// `chunks` are this rank's, in the order of their virtual stages, and must outlive it. What
+  /// crosses a boundary is [residual tokens, hidden] of type `dtype`. `prepare` completes a context
+  /// before its first forward.
+  PipelineRuntime(const ScheduleOptions& options, std::vector<ModelChunk>& chunks,
+                  const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype,
+                  std::function<void(LayerContext&)> prepare);
+
+  /// All micro-batches of a step, forward and backward; gradients are reduced when it returns.
+  /// contexts[i] is micro-batch i.
+  void run(std::vector<LayerContext>& contexts);
+
+  const std::vector<Action>& actions() const {
+    return actions_;
+  }
+
+ private:
+  using Key = std::pair<int64_t, int64_t>;  // chunk, micro-batch
+  struct Incoming {
+    at::Tensor tensor;
+    Work work;
+  };
+  void execute(const Action& action, std::vector<LayerContext>& contexts);
+  ModelChunk::ForwardRun begin_forward(const Pass& pass, std::vector<LayerContext>& contexts);
+  void end_forward(const Pass& pass, ModelChunk::ForwardRun& run);
+  ModelChunk::BackwardRun begin_backward(const Pass& pass);
+  void end_backward(const Pass& pass, ModelChunk::BackwardRun& run);
+  void receive(const Action& action, std::map<Key, Incoming>& box,
+               const std::vector<LayerContext>& contexts);
+  void send(const Action& action, std::map<Key, at::Tensor>& box);
+  at::Tensor take(std::map<Key, Incoming>& box, const Key& key);
+
+  ScheduleOptions options_;
+  std::vector<ModelChunk>& chunks_;
+  ProcessGroup stages_;
+  int64_t hidden_;
+  at::ScalarType dtype_;
+  std::function<void(LayerContext&)> prepare_;
+  std::vector<Action> actions_;
+
+  std::map<Key, Incoming> inputs_, output_grads_;       // arrived or made here, for this rank's use
+  std::map<Key, at::Tensor> outputs_, input_grads_;     // to be sent
+  std::vector<std::pair<Work, at::Tensor>> sending_;    // with overlap: waited for at the end
+  std::vector<int64_t> backwards_;                      // done, by chunk
+};
+
+}  // namespace tessera

@@ -1,0 +1,200 @@
+#include "tessera/parallel/sharded_unit.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+int64_t numel_of(const std::vector<int64_t>& sizes) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) n *= size;
+  return n;
+}
+
+// The storage stays the same object; views and saved tensors find the new memory.
+void set_storage_bytes(const at::Tensor& tensor, size_t bytes) {
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
+  storage->set_nbytes(bytes);
+}
+
+}  // namespace
+
+ShardedUnit::ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh,
+                         const std::string& axis, at::ScalarType master, ParamTable& table)
+    : name_(std::move(name)),
+      weights_(std::move(weights)),
+      axis_(axis),
+      group_(mesh[axis]),
+      replicated_(mesh.size("dp_replicate") > 1) {
+  bind(master, table, mesh);
+}
+
+void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMesh& mesh) {
+  aliased_ = group_.size() == 1;
+  std::map<at::ScalarType, int64_t> numel;
+  std::vector<std::vector<int64_t>> part_sizes;
+  for (Weight* weight : weights_) {
+    TESSERA_CHECK(weight->present(), "unit ", name_, " holds an absent weight");
+    if (weight->dtype != master) aliased_ = false;
+    parts_of_weight_.emplace_back();
+    for (const ParameterPart& part : weight->parts) {
+      ShardedParam row;
+      row.name = part.name;
+      row.shape = part.shape;
+      row.cuts = part.cuts;
+      row.partial = part.partial;
+      row.expert = axis_ == "efsdp";
+      part_sizes.push_back(box_of(part.shape, part.cuts, mesh).sizes);
+      row.cuts.push_back({axis_, 0, 1});
+      if (replicated_) row.partial.emplace_back("dp_replicate");
+      parts_of_weight_.back().push_back(params_.size());
+      params_.push_back(&table.add(std::move(row), mesh));
+      numel[weight->dtype] += numel_of(part_sizes.back());
+    }
+  }
+  std::map<at::ScalarType, int64_t> used;
+  for (const auto& [dtype, count] : numel) {
+    buffers_.push_back({dtype, at::empty({count}, at::TensorOptions().dtype(dtype))});
+  }
+  for (size_t w = 0; w < weights_.size(); ++w) {
+    const at::ScalarType dtype = weights_[w]->dtype;
+    const auto buffer = std::find_if(buffers_.begin(), buffers_.end(),
+                                     [&](const Buffer& b) { return b.dtype == dtype; });
+    const int64_t start = used[dtype];
+    std::vector<int64_t> sizes;
+    for (const size_t p : parts_of_weight_[w]) {
+      const int64_t count = numel_of(part_sizes[p]);
+      full_parts_.push_back(buffer->flat.narrow(0, used[dtype], count).view(part_sizes[p]));
+      used[dtype] += count;
+      if (sizes.empty()) {
+        sizes = part_sizes[p];
+      } else {
+        sizes[0] += part_sizes[p][0];
+      }
+    }
+    // variable_data(): its own version counter, so that a refill does not look like a write to a
+    // saved tensor.
+    weights_[w]->value = buffer->flat.narrow(0, start, used[dtype] - start)
+                             .view(sizes)
+                             .variable_data()
+                             .set_requires_grad(true);
+  }
+  for (size_t p = 0; p < params_.size(); ++p) {
+    params_[p]->value = aliased_ ? full_parts_[p].variable_data()
+                                 : at::zeros(params_[p]->box.sizes, at::TensorOptions().dtype(master));
+  }
+  if (aliased_) {
+    for (Buffer& buffer : buffers_) buffer.flat.zero_();
+    resident_ = true;
+  } else {
+    free();
+  }
+}
+
+void ShardedUnit::for_each_part(
+    const std::function<void(const ParameterPart&, ShardedParam&)>& visit) const {
+  for (size_t w = 0; w < weights_.size(); ++w) {
+    for (size_t i = 0; i < weights_[w]->parts.size(); ++i) {
+      visit(weights_[w]->parts[i], *params_[parts_of_weight_[w][i]]);
+    }
+  }
+}
+
+void ShardedUnit::allocate() {
+  for (const Buffer& buffer : buffers_) {
+    set_storage_bytes(buffer.flat, static_cast<size_t>(buffer.flat.numel()) * buffer.flat.itemsize());
+  }
+}
+
+void ShardedUnit::free() {
+  for (const Buffer& buffer : buffers_) set_storage_bytes(buffer.flat, 0);
+  resident_ = false;
+}
+
+void ShardedUnit::prefetch() {
+  if (resident_) return;
+  allocate();
+  gather_inputs_.clear();
+  for (size_t p = 0; p < params_.size(); ++p) {
+    gather_inputs_.push_back(params_[p]->value.to(full_parts_[p].scalar_type()));
+  }
+  gathering_ = group_.all_gather(full_parts_, gather_inputs_);
+  resident_ = true;
+}
+
+void ShardedUnit::unshard() {
+  prefetch();
+  gathering_.wait();
+  gather_inputs_.clear();
+}
+
+void ShardedUnit::reshard() {
+  if (aliased_ || !resident_) return;
+  gathering_.wait();
+  gather_inputs_.clear();
+  free();
+}
+
+void ShardedUnit::add_gradients(std::vector<at::Tensor> gradients, bool defer) {
+  TESSERA_CHECK_EQ(gradients.size(), weights_.size());
+  const at::ScalarType main = params_.front()->value.scalar_type();
+  if (pending_.empty()) pending_.resize(weights_.size());
+  for (size_t w = 0; w < weights_.size(); ++w) {
+    if (!gradients[w].defined()) continue;
+    if (!pending_[w].defined()) {
+      pending_[w] = gradients[w].contiguous();
+    } else {
+      // Out of place: autograd may hand out a tensor that something else still reads.
+      pending_[w] = pending_[w].to(main) + gradients[w].to(main);
+    }
+  }
+  if (++arrived_ < std::max(uses_, 1)) return;
+  arrived_ = 0;
+  if (!defer) start_reduce(std::move(pending_));
+}
+
+void ShardedUnit::start_reduce(std::vector<at::Tensor> full) {
+  wait_reduce();
+  pending_.clear();
+  std::vector<at::Tensor> inputs, shards;
+  const bool accumulate = params_.front()->grad.defined();
+  for (size_t w = 0; w < weights_.size(); ++w) {
+    if (!full[w].defined()) full[w] = at::zeros_like(weights_[w]->value);
+    if (gradient_factor_ != 1.0) full[w] = full[w] * gradient_factor_;
+    int64_t row = 0;
+    for (const size_t p : parts_of_weight_[w]) {
+      const int64_t rows = full_parts_[p].size(0);
+      at::Tensor part = full[w].narrow(0, row, rows);
+      row += rows;
+      ShardedParam& param = *params_[p];
+      if (group_.size() == 1 && !accumulate && part.scalar_type() == param.value.scalar_type()) {
+        param.grad = part;  // nothing to sum: the full gradient is the shard
+        continue;
+      }
+      if (!accumulate) param.grad = at::empty(param.box.sizes, param.value.options());
+      inputs.push_back(std::move(part));
+      shards.push_back(param.grad);
+    }
+  }
+  if (inputs.empty()) return;
+  if (skip_reduction_) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Range rows = part_of(inputs[i].size(0), group_.size(), group_.rank());
+      const at::Tensor own = inputs[i].narrow(0, rows.begin, rows.size());
+      accumulate ? shards[i].add_(own) : shards[i].copy_(own);
+    }
+    return;
+  }
+  reducing_inputs_ = inputs;
+  reducing_ = group_.reduce_scatter(std::move(shards), std::move(inputs), accumulate);
+}
+
+void ShardedUnit::wait_reduce() {
+  reducing_.wait();
+  reducing_inputs_.clear();
+}
+
+}  // namespace tessera

@@ -1,0 +1,103 @@
+#pragma once
+
+// FSDP / HSDP of one unit: its weights are cut over the ranks of an axis between uses, gathered
+// before one, freed after it, and their gradients reduced into shards (Zhao et al. 2023, PyTorch
+// FSDP; Rajbhandari et al. 2020, ZeRO-3).
+//
+// The full weights are views of one storage per dtype. Saved tensors of the autograd graph point at
+// that storage, so freeing and refilling the same storage keeps them right and keeps no copy.
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tessera/dist/device_mesh.h"
+#include "tessera/dist/sharded_param.h"
+#include "tessera/nn/parameter.h"
+
+namespace tessera {
+
+class ShardedUnit {
+ public:
+  /// Adds a row to `table` for every part of `weights` (masters of dtype `master`, zero) and binds
+  /// every weight's value. `axis` is the mesh axis that shards: "fsdp", or "efsdp" for experts.
+  ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh,
+              const std::string& axis, at::ScalarType master, ParamTable& table);
+  ShardedUnit(const ShardedUnit&) = delete;
+  ShardedUnit& operator=(const ShardedUnit&) = delete;
+
+  const std::string& name() const {
+    return name_;
+  }
+
+  /// Starts the gather unless the full weights are there or on their way.
+  void prefetch();
+  /// The full weights are there when it returns.
+  void unshard();
+  /// Gives the full weights back; the next use gathers again.
+  void reshard();
+
+  /// One backward use: gradients of the weights in their order, undefined where the use has none.
+  /// Kept full until `uses` of the unit have arrived, then, unless `defer`, reduced into the table's
+  /// gradients (started; finished by the next call or wait_reduce). Deferred sums stay full, in the
+  /// main dtype, until a call without `defer`.
+  void add_gradients(std::vector<at::Tensor> gradients, bool defer);
+  void wait_reduce();
+
+  /// Says that one more call of a micro-batch uses this unit (a tied matrix has several).
+  void add_use() {
+    ++uses_;
+  }
+
+  /// For planted faults: multiplies every gradient; leaves this rank's own part unsummed.
+  void set_gradient_factor(double factor) {
+    gradient_factor_ = factor;
+  }
+  void skip_reduction() {
+    skip_reduction_ = true;
+  }
+
+  const std::vector<Weight*>& weights() const {
+    return weights_;
+  }
+  /// Calls `visit` with every part of every weight and its row of the table.
+  void for_each_part(
+      const std::function<void(const ParameterPart&, ShardedParam&)>& visit) const;
+
+ private:
+  struct Buffer {  // full weights of one dtype
+    at::ScalarType dtype;
+    at::Tensor flat;  // [numel], storage freed while resharded
+  };
+  void bind(at::ScalarType master, ParamTable& table, const DeviceMesh& mesh);
+  void allocate();
+  void free();
+  void start_reduce(std::vector<at::Tensor> full);
+
+  std::string name_;
+  std::vector<Weight*> weights_;
+  std::string axis_;
+  ProcessGroup group_;
+  bool replicated_ = false;  // dp_replicate has more than one rank
+
+  std::vector<Buffer> buffers_;
+  std::vector<ShardedParam*> params_;     // all parts of all weights, in order
+  std::vector<at::Tensor> full_parts_;    // views of the buffers, one per part
+  std::vector<std::vector<size_t>> parts_of_weight_;
+  bool aliased_ = false;  // one rank and one dtype: the full weights are the masters
+  bool resident_ = false;
+  Work gathering_;
+  std::vector<at::Tensor> gather_inputs_;
+
+  double gradient_factor_ = 1.0;
+  bool skip_reduction_ = false;
+  int uses_ = 0;
+  int arrived_ = 0;
+  std::vector<at::Tensor> pending_;  // full gradients not yet reduced, one per weight
+  Work reducing_;
+  std::vector<at::Tensor> reducing_inputs_;
+};
+
+}  // namespace tessera

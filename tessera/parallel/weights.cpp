@@ -1,0 +1,17 @@
+// Where the values of a fresh run come from: the generator or a Hugging Face folder.
+
+#include "tessera/nn/init.h"
+#include "tessera/parallel/parallelize.h"
+
+namespace tessera {
+
+void initialize(ParallelModel& model, const Config& config) {
+  const auto seed = static_cast<uint64_t>(config.training.seed);
+  for (const auto& unit : model.units) {
+    unit->for_each_part([&](const ParameterPart& part, ShardedParam& param) {
+      fill(param.value, part, seed, param.box);
+    });
+  }
+}
+
+}  // namespace tessera

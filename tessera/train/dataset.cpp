@@ -1,0 +1,52 @@
+#include "tessera/train/dataset.h"
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+std::shared_ptr<const SampleSource> open_training_data(const Config& config) {
+  const DataloaderConfig& loader = config.train_dataset.dataloader;
+  const DatasetConfig& data = loader.config;
+  DatasetOptions options;
+  const auto& paths = data.data_path ? data.data_path : data.train_data_path;
+  if (!paths) {
+    throw ConfigError("train_dataset.dataloader.config.data_path is not given: there is nothing to "
+                      "train on");
+  }
+  options.blend = parse_blend(*paths);
+  if (data.data_path) options.split = data.split;
+  if (!loader.sizes.empty() && loader.sizes[0] > 0) options.samples = loader.sizes[0];
+  options.seq_length = data.seq_length;
+  options.seed = data.seed;
+  options.add_extra_token = data.add_extra_token_to_sequence;
+  options.vocab_size = config.model.vocab_size;
+  options.cache_dir = data.path_to_cache;
+  options.threads = data.num_dataset_builder_threads;
+  return open_dataset(options);
+}
+
+LoaderOptions loader_options(const Config& config, const ParallelDims& dims, const BatchPlan& plan,
+                             int64_t rank) {
+  const DataloaderConfig& loader = config.train_dataset.dataloader;
+  LoaderOptions options;
+  options.batch_rank = dims.index_on(Axis::kBatch, rank);
+  options.batch_degree = dims.batch();
+  options.local_batch_size = plan.local_batch;
+  options.micro_batches = plan.micro_batches;
+  options.cp_rank = dims.index_on(Axis::kCp, rank);
+  options.cp_degree = dims.cp;
+  options.drop_remainder = config.train_dataset.drop_remainder;
+  options.shuffle = loader.shuffle;
+  options.seed = loader.config.seed;
+  options.next_tokens = config.model.num_nextn_predict_layers > 0;
+  options.columns.eod = loader.config.eod;
+  options.columns.pad = loader.config.pad;
+  options.columns.reset_position_ids = loader.config.reset_position_ids;
+  options.columns.reset_attention_mask = loader.config.reset_attention_mask;
+  options.columns.create_compressed_eod_mask = loader.config.create_compressed_eod_mask;
+  options.columns.eod_mask_loss = loader.config.eod_mask_loss;
+  options.columns.add_extra_token = loader.config.add_extra_token_to_sequence;
+  return options;
+}
+
+}  // namespace tessera

@@ -1,0 +1,243 @@
+#include "tessera/train/parity.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/base/error.h"
+#include "tessera/config/derive.h"
+#include "tessera/train/dataset.h"
+#include "tessera/train/recorder.h"
+
+namespace tessera {
+namespace {
+
+Config with_dtype(Config config, DType dtype) {
+  ModelConfig& model = config.model;
+  model.params_dtype = model.embedding_params_dtype = model.compute_dtype = dtype;
+  if (dtype != DType::kBFloat16) {  // norms, rotation and router stay wide under bfloat16
+    model.layernorm_compute_dtype = model.rotary_dtype = model.moe_router_dtype = dtype;
+  }
+  return config;
+}
+
+// The same mathematics on one rank: only the layout changes.
+Config on_one_rank(Config config) {
+  config.parallelism = ParallelismConfig{};
+  config.recompute = RecomputeConfig{};
+  return config;
+}
+
+double relative(double a, double b) {
+  return a == b ? 0.0 : std::abs(a - b) / std::max(std::abs(b), std::numeric_limits<double>::min());
+}
+
+struct TensorDifference {
+  double difference = 0;
+  double ratio = 1;
+  double direction = 0;  // |a - ratio b| over |a|: 0 if only the scale is wrong
+};
+
+TensorDifference compare(const at::Tensor& layout, const at::Tensor& reference) {
+  const at::Tensor a = layout.to(at::kDouble).flatten();
+  const at::Tensor b = reference.to(at::kDouble).flatten();
+  const double worst = a.numel() == 0 ? 0.0 : (a - b).abs().max().item<double>();
+  const double squares = b.dot(b).item<double>();
+  TensorDifference result;
+  if (worst == 0.0) return result;
+  result.difference = worst / std::max(std::sqrt(squares), std::numeric_limits<double>::min());
+  result.ratio = squares == 0 ? std::numeric_limits<double>::infinity() : a.dot(b).item<double>() / squares;
+  const double size = std::sqrt(a.dot(a).item<double>());
+  result.direction = size == 0 ? 0.0 : (a - result.ratio * b).norm().item<double>() / size;
+  return result;
+}
+
+// Over which axis a gradient went wrong, as far as it shows: copies that differ name the axis
+// themselves; a pure factor that is the size of an axis (or one over it) names that axis; else the
+// axes over which this gradient is summed are to blame.
+std::string guess_axis(const std::string& name, const TensorDifference& d, const RunRecord& run,
+                       const ParallelDims& dims, bool gradient) {
+  for (const ReplicaDifference& r : gradient ? run.replica_gradients : run.replica_values) {
+    if (r.name == name) return r.axis;
+  }
+  const bool pure_factor = d.direction < 1e-6;
+  std::string summed;
+  const auto row = run.rows.find(name);
+  if (row == run.rows.end()) return "";
+  std::vector<std::string> axes = row->second.partial;
+  for (const AxisCut& cut : row->second.cuts) {
+    if (cut.axis == "fsdp" || cut.axis == "efsdp") axes.push_back(cut.axis);
+  }
+  for (const Axis axis : kAllAxes) {
+    const std::string axis_text(axis_name(axis));
+    const auto size = static_cast<double>(dims.size(axis));
+    if (size <= 1) continue;
+    if (pure_factor && std::find(axes.begin(), axes.end(), axis_text) != axes.end() &&
+        (relative(d.ratio, size) < 1e-6 || relative(d.ratio * size, 1) < 1e-6)) {
+      return axis_text;
+    }
+    if (!pure_factor && std::find(axes.begin(), axes.end(), axis_text) != axes.end()) {
+      summed += (summed.empty() ? "" : ", ") + axis_text;
+    }
+  }
+  if (pure_factor) return "none: one factor everywhere";
+  return summed.empty() ? "none" : summed;
+}
+
+void compare_steps(const RunRecord& run, const RunRecord& reference, ParityReport& report) {
+  for (size_t i = 0; i < reference.steps.size(); ++i) {
+    report.losses.push_back(run.steps.at(i).loss);
+    report.norms.push_back(run.steps.at(i).grad_norm);
+    report.reference_losses.push_back(reference.steps[i].loss);
+    report.reference_norms.push_back(reference.steps[i].grad_norm);
+  }
+}
+
+void check_scalar(const std::string& what, size_t step, double value, double expected,
+                  ParityReport& report) {
+  const double difference = relative(value, expected);
+  if (!(difference <= report.tolerance)) {
+    report.findings.push_back({detail::concat(what, " of step ", step + 1), difference,
+                               expected == 0 ? 0 : value / expected, ""});
+  }
+}
+
+void check_tensors(const RunRecord& run, const RunRecord& reference, const ParallelDims& dims,
+                   bool gradient, ParityReport& report) {
+  const std::string what = gradient ? "gradient of " : "value of ";
+  const auto& ours = gradient ? run.gradients : run.values;
+  const auto& theirs = gradient ? reference.gradients : reference.values;
+  double& worst = gradient ? report.worst_gradient : report.worst_value;
+  std::string& worst_name = gradient ? report.worst_gradient_name : report.worst_value_name;
+  for (const std::string& name : reference.names) {
+    const auto found = ours.find(name);
+    if (found == ours.end()) {
+      report.findings.push_back({what + name + " (no rank has it)", 1.0, 0.0, "pp"});
+      continue;
+    }
+    const TensorDifference d = compare(found->second, theirs.at(name));
+    if (d.difference > worst || worst_name.empty()) {
+      worst = std::max(worst, d.difference);
+      worst_name = name;
+    }
+    const auto& replicas = gradient ? run.replica_gradients : run.replica_values;
+    const bool copies_differ = std::any_of(replicas.begin(), replicas.end(),
+                                           [&](const auto& r) { return r.name == name; });
+    if (!(d.difference <= report.tolerance) || copies_differ) {
+      report.findings.push_back({what + name + (copies_differ ? " (its copies differ)" : ""),
+                                 d.difference, d.ratio, guess_axis(name, d, run, dims, gradient)});
+    }
+  }
+}
+
+}  // namespace
+
+double parity_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return 1e-10;
+    case DType::kFloat32:
+      return 1e-5;
+    default:
+      return 2e-2;
+  }
+}
+
+ParityReport run_parity(const Config& original, const ParityOptions& options) {
+  Config config = with_dtype(original, options.dtype);
+  const int64_t steps = std::min(options.steps, config.training.steps);
+  const Config single = on_one_rank(config);
+  const ParallelDims dims = derive_dims(config, options.ranks);
+  const BatchPlan plan = make_batch_plan(config.training, dims);
+  const BatchPlan single_plan = make_batch_plan(single.training, derive_dims(single, 1));
+  if (plan.effective_batch != single_plan.effective_batch) {
+    throw ConfigError(detail::concat(
+        "training.global_batch_size = ", config.training.global_batch_size,
+        ": the layout trains on ", plan.effective_batch, " samples a step, one rank on ",
+        single_plan.effective_batch, "; parity compares equal batches"));
+  }
+  const auto source = open_training_data(config);
+  const std::unique_ptr<RunRecord> recorded_reference = record_run(single, 1, steps, source);
+  const std::unique_ptr<RunRecord> recorded_run =
+      record_run(config, options.ranks, steps, source, options.faults);
+  const RunRecord& reference = *recorded_reference;
+  const RunRecord& run = *recorded_run;
+
+  ParityReport report;
+  report.tolerance = parity_tolerance(options.dtype);
+  report.parameters = reference.names.size();
+  compare_steps(run, reference, report);
+  for (size_t i = 0; i < report.losses.size(); ++i) {
+    check_scalar("loss", i, report.losses[i], report.reference_losses[i], report);
+    check_scalar("gradient norm", i, report.norms[i], report.reference_norms[i], report);
+    if (i == 0) check_tensors(run, reference, dims, true, report);
+  }
+  check_tensors(run, reference, dims, false, report);
+  return report;
+}
+
+std::string parity_text(const ParityReport& r) {
+  std::ostringstream out;
+  out.precision(10);
+  for (size_t i = 0; i < r.losses.size(); ++i) {
+    out << "step " << i + 1 << "  loss " << r.losses[i] << " (one rank " << r.reference_losses[i]
+        << ")  gradient norm " << r.norms[i] << " (" << r.reference_norms[i] << ")\n";
+  }
+  out.precision(3);
+  out << r.parameters << " parameters; largest difference of a gradient " << r.worst_gradient << " ("
+      << r.worst_gradient_name << "), of a value after the last step " << r.worst_value << " ("
+      << r.worst_value_name << "); tolerance " << r.tolerance << "\n";
+  if (r.passed()) {
+    out << "parity holds\n";
+    return out.str();
+  }
+  // A wrong gradient tells more than the norm that it spoils: it is named first.
+  const ParityFinding* first = &r.findings.front();
+  for (const ParityFinding& f : r.findings) {
+    if (f.what.starts_with("gradient of") || f.what.starts_with("loss of step 1")) {
+      first = &f;
+      break;
+    }
+  }
+  out << "parity differs in " << r.findings.size() << " places; the first: " << first->what
+      << ", difference " << first->difference << ", ratio " << first->ratio;
+  if (!first->axis.empty()) out << ", over " << first->axis;
+  out << "\n";
+  constexpr size_t kShown = 12;
+  for (size_t i = 0; i < std::min(kShown, r.findings.size()); ++i) {
+    const ParityFinding& f = r.findings[i];
+    out << "  " << f.what << ": difference " << f.difference << ", ratio " << f.ratio
+        << (f.axis.empty() ? "" : ", over " + f.axis) << "\n";
+  }
+  if (r.findings.size() > kShown) out << "  and " << r.findings.size() - kShown << " more\n";
+  return out.str();
+}
+
+std::string parity_json(const ParityReport& r) {
+  nlohmann::ordered_json json;
+  json["passed"] = r.passed();
+  json["tolerance"] = r.tolerance;
+  for (size_t i = 0; i < r.losses.size(); ++i) {
+    json["steps"].push_back({{"step", i + 1},
+                             {"loss", r.losses[i]},
+                             {"reference_loss", r.reference_losses[i]},
+                             {"grad_norm", r.norms[i]},
+                             {"reference_grad_norm", r.reference_norms[i]}});
+  }
+  json["parameters"] = r.parameters;
+  json["worst_gradient"] = {{"name", r.worst_gradient_name}, {"difference", r.worst_gradient}};
+  json["worst_value"] = {{"name", r.worst_value_name}, {"difference", r.worst_value}};
+  json["findings"] = nlohmann::ordered_json::array();
+  for (const ParityFinding& f : r.findings) {
+    json["findings"].push_back({{"what", f.what},
+                                {"difference", f.difference},
+                                {"ratio", f.ratio},
+                                {"axis", f.axis}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tessera

@@ -1,0 +1,81 @@
+#include "tessera/train/recorder.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/dist/run_ranks.h"
+#include "tessera/train/trainer.h"
+
+namespace tessera {
+namespace {
+
+at::Tensor box_view(at::Tensor whole, const Box& box) {
+  for (size_t d = 0; d < box.sizes.size(); ++d) {
+    whole = whole.narrow(static_cast<int64_t>(d), box.offsets[d], box.sizes[d]);
+  }
+  return whole;
+}
+
+}  // namespace
+
+void RunRecord::assemble(const ParamTable& table, bool gradients_of) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& param : table.params()) {
+    std::map<std::string, at::Tensor>& whole = gradients_of ? gradients : values;
+    const auto [found, added] = whole.try_emplace(param->name);
+    if (added) {
+      found->second = at::zeros(param->shape, param->value.options());
+      if (gradients_of) {
+        names.push_back(param->name);
+        ShardedParam row = *param;
+        row.value.reset();
+        row.grad.reset();
+        rows.emplace(param->name, std::move(row));
+      }
+    }
+    if (!param->primary || param->value.numel() == 0) continue;
+    box_view(found->second, param->box).copy_(gradients_of ? param->grad : param->value);
+  }
+}
+
+void RunRecord::record_gradients(const ParamTable& table, const DeviceMesh& mesh) {
+  std::vector<ReplicaDifference> differences = check_replicas(table, mesh, /*gradients=*/true);
+  assemble(table, true);
+  const std::lock_guard lock(mutex_);
+  if (mesh.rank() == 0) replica_gradients = std::move(differences);
+}
+
+void RunRecord::record_values(const ParamTable& table, const DeviceMesh& mesh) {
+  std::vector<ReplicaDifference> differences = check_replicas(table, mesh, /*gradients=*/false);
+  assemble(table, false);
+  const std::lock_guard lock(mutex_);
+  if (mesh.rank() == 0) replica_values = std::move(differences);
+}
+
+void RunRecord::record_step(const StepMetrics& metrics, const DeviceMesh& mesh) {
+  const std::lock_guard lock(mutex_);
+  if (mesh.rank() == 0) steps.push_back(metrics);
+}
+
+std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64_t steps,
+                                      const std::shared_ptr<const SampleSource>& source,
+                                      const Faults& faults) {
+  auto record = std::make_unique<RunRecord>();
+  TrainerOptions options;
+  options.source = source;
+  options.stop_after = steps;
+  options.faults = faults;
+  options.on_gradients = [&](int64_t step, const ParamTable& table, const DeviceMesh& mesh) {
+    if (step == 1) record->record_gradients(table, mesh);
+  };
+  options.on_step = [&](const StepMetrics& metrics, const ParamTable& table,
+                        const DeviceMesh& mesh) {
+    record->record_step(metrics, mesh);
+    if (metrics.step == steps) record->record_values(table, mesh);
+  };
+  run_ranks(static_cast<int>(ranks), [&](const ProcessGroup& world) {
+    Trainer(config, world, options).run();
+  });
+  return record;
+}
+
+}  // namespace tessera

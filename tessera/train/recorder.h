@@ -1,0 +1,47 @@
+#pragma once
+
+// Puts the parts that the thread ranks of a run hold together into whole tensors.
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tessera/config/config.h"
+#include "tessera/data/sample_source.h"
+#include "tessera/dist/sharded_param.h"
+#include "tessera/train/faults.h"
+#include "tessera/train/metrics.h"
+
+namespace tessera {
+
+/// What a run of thread ranks did. Filled through record_*(), called by every rank.
+class RunRecord {
+ public:
+  void record_gradients(const ParamTable& table, const DeviceMesh& mesh);
+  void record_values(const ParamTable& table, const DeviceMesh& mesh);
+  void record_step(const StepMetrics& metrics, const DeviceMesh& mesh);
+
+  std::vector<std::string> names;  // in the order of the model (first stage first)
+  std::map<std::string, at::Tensor> gradients;  // of step 1, before clipping, whole
+  std::map<std::string, at::Tensor> values;     // after the last step, whole
+  std::map<std::string, ShardedParam> rows;     // how a parameter was cut (of some rank)
+  std::vector<StepMetrics> steps;
+  std::vector<ReplicaDifference> replica_gradients;  // copies that differ
+  std::vector<ReplicaDifference> replica_values;
+
+ private:
+  void assemble(const ParamTable& table, bool gradients_of);
+  std::mutex mutex_;
+};
+
+/// Trains `steps` updates of `config` (whose schedule is made for training.steps) on `ranks` thread
+/// ranks and keeps what they did. Throws what training throws.
+std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64_t steps,
+                                      const std::shared_ptr<const SampleSource>& source,
+                                      const Faults& faults = {});
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "tessera/train/run.h"
+
+#include <atomic>
+#include <csignal>
+
+#include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/config/derive.h"
+#include "tessera/dist/process_world.h"
+#include "tessera/dist/run_ranks.h"
+#include "tessera/train/dataset.h"
+#include "tessera/train/trainer.h"
+
+namespace tessera {
+namespace {
+
+// A signal handler can reach nothing but a global; it is written here alone, and the trainer gets a
+// pointer to it.
+std::atomic<int> g_signal{0};
+
+void on_signal(int signal) {
+  if (g_signal.exchange(signal) != 0) std::_Exit(128 + signal);  // the second one does not wait
+}
+
+int64_t first_rank(const RunOptions& options) {
+  return options.worker ? options.worker->rank : 0;
+}
+
+int64_t world_of(const RunOptions& options) {
+  return options.worker ? options.worker->world : options.thread_ranks;
+}
+
+}  // namespace
+
+int run_training(const Config& config, const RunOptions& options) {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+
+  const ParallelDims dims = derive_dims(config, world_of(options));
+  const BatchPlan plan = make_batch_plan(config.training, dims);
+  const auto source = open_training_data(config);
+  const DataSupply supply = data_supply(source->size(), plan.effective_batch, config.training.steps,
+                                        config.train_dataset.drop_remainder);
+  std::optional<MetricsWriter> writer;
+  if (first_rank(options) == 0) {
+    if (!supply.warning().empty()) log_warning(supply.warning());
+    writer.emplace(config);
+  }
+
+  TrainerOptions trainer_options;
+  trainer_options.source = source;
+  trainer_options.stop_signal = &g_signal;
+  trainer_options.faults = options.faults;
+  trainer_options.on_step = [&writer](const StepMetrics& metrics, const ParamTable&,
+                                      const DeviceMesh& mesh) {
+    if (mesh.rank() == 0) writer->write(metrics);
+  };
+  std::atomic<int> stopped{0};
+  const auto rank_main = [&](const ProcessGroup& world) {
+    const int signal = Trainer(config, world, trainer_options).run();
+    if (signal != 0) stopped = signal;
+  };
+  if (options.worker) {
+    const WorkerPlace& w = *options.worker;
+    rank_main(join_process_world({w.rank, w.world, w.master_addr, w.master_port, w.job,
+                                  config.training.timeout_seconds}));
+  } else {
+    run_ranks(static_cast<int>(options.thread_ranks), rank_main);
+  }
+  if (stopped != 0) {
+    if (writer) log_warning(detail::concat("ended by signal ", stopped.load(), " after a whole step"));
+    return 128 + stopped;
+  }
+  return 0;
+}
+
+}  // namespace tessera

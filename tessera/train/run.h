@@ -1,0 +1,33 @@
+#pragma once
+
+// Training and proving as the programs do it: threads or processes, signals, files.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tessera/config/config.h"
+#include "tessera/train/faults.h"
+
+namespace tessera {
+
+/// Where a process stands among others, from its launcher's environment.
+struct WorkerPlace {
+  int rank = 0;
+  int world = 1;
+  std::string master_addr;
+  int master_port = 0;
+  std::string job;  // so that two jobs never meet in one store
+};
+
+struct RunOptions {
+  int64_t thread_ranks = 1;          // without `worker`: ranks as threads of this process
+  std::optional<WorkerPlace> worker;  // this process is one rank of several
+  Faults faults;
+};
+
+/// Trains by the file. Returns 0, or 128 + the signal that ended it early (SIGINT, SIGTERM: the
+/// current step is finished first). Throws what went wrong.
+int run_training(const Config& config, const RunOptions& options);
+
+}  // namespace tessera

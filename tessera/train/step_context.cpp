@@ -1,0 +1,63 @@
+#include "tessera/train/step_context.h"
+
+#include <ATen/ATen.h>
+
+namespace tessera {
+namespace {
+
+at::Tensor int64_tensor(const std::vector<int64_t>& values) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int64_t>());
+  return tensor;
+}
+
+at::Tensor byte_tensor(const std::vector<uint8_t>& values) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kByte);
+  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<uint8_t>());
+  return tensor;
+}
+
+}  // namespace
+
+int64_t unmasked_tokens(const std::vector<MicroBatch>& batch) {
+  int64_t sum = 0;
+  for (const MicroBatch& micro_batch : batch) sum += micro_batch.unmasked_tokens;
+  return sum;
+}
+
+std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
+                                        const ContextOptions& options, Sinks* sinks) {
+  std::vector<LayerContext> contexts;
+  for (const MicroBatch& b : batch) {
+    LayerContext c;
+    c.rows = b.rows;
+    c.seq_length = b.seq_length;
+    c.micro_batch = static_cast<int64_t>(contexts.size());
+    c.step = options.step;
+    c.seed = options.seed;
+    c.loss_scale = options.loss_scale;
+    const Range slice = part_of(b.tokens, options.tp_degree, options.tp_rank);
+    c.residual_tokens = {slice.begin, slice.end};
+    c.token_ids = int64_tensor(b.input_ids);
+    c.labels = int64_tensor(b.labels);
+    if (!b.next_ids.empty()) c.next_ids = int64_tensor(b.next_ids);
+    c.loss_mask = byte_tensor(b.loss_mask);
+    c.positions = int64_tensor(b.position_ids);
+    c.in_sample = int64_tensor(b.place_in_row);
+    c.sample_ids = int64_tensor(b.sample_ids).index({int64_tensor(b.row_of_token)});
+    if (!b.padded.empty()) c.padded = byte_tensor(b.padded).to(at::kBool);
+    // A row that is one document needs no ends: the kernel's causal mask is all there is to say.
+    for (const auto& ends : b.document_ends) {
+      if (ends.size() > 1) {
+        c.document_ends = b.document_ends;
+        break;
+      }
+    }
+    c.pieces = b.pieces;
+    c.sinks = sinks;
+    contexts.push_back(std::move(c));
+  }
+  return contexts;
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#pragma once
+
+// One rank of a training run. train_step() is the data path of a step, top to bottom.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tessera/config/batch_plan.h"
+#include "tessera/config/config.h"
+#include "tessera/data/loader.h"
+#include "tessera/dist/device_mesh.h"
+#include "tessera/optim/optimizer.h"
+#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/pipeline_runtime.h"
+#include "tessera/train/faults.h"
+#include "tessera/train/metrics.h"
+
+namespace tessera {
+
+/// What the ranks of one process share, and hooks for those who watch a run.
+struct TrainerOptions {
+  std::shared_ptr<const SampleSource> source;  // opened once per process
+  /// Ends the run after this update although the schedule is made for training.steps; 0: does not.
+  int64_t stop_after = 0;
+  /// Called on every rank when the gradients of a step are finished, before clipping.
+  std::function<void(int64_t step, const ParamTable&, const DeviceMesh&)> on_gradients;
+  /// Called on every rank after each update.
+  std::function<void(const StepMetrics&, const ParamTable&, const DeviceMesh&)> on_step;
+  /// Set by a signal: the run ends after the current step, on all ranks alike.
+  const std::atomic<int>* stop_signal = nullptr;
+  Faults faults;
+};
+
+class Trainer {
+ public:
+  /// Collective over `world`. Throws ConfigError, CheckpointError.
+  Trainer(Config config, const ProcessGroup& world, TrainerOptions options);
+
+  /// Steps until training.steps, or until a signal asked to stop. Returns that signal, else 0.
+  /// Throws NonFiniteError on every rank alike when a loss or norm is not finite.
+  int run();
+
+  StepMetrics train_step();
+
+  ParamTable& table() {
+    return model_->table;
+  }
+  const DeviceMesh& mesh() const {
+    return mesh_;
+  }
+
+ private:
+  struct StepSums {  // over the whole world
+    double loss = 0;
+    double squares = 0;  // of the gradient norm
+    bool stop = false;
+  };
+  StepSums sum_over_world(const Sinks& sinks);
+  [[noreturn]] void report_non_finite(const StepSums& sums, const Sinks& sinks,
+                                      const std::vector<MicroBatch>& batch);
+
+  Config config_;
+  TrainerOptions options_;
+  DeviceMesh mesh_;
+  BatchPlan plan_;
+  std::unique_ptr<ParallelModel> model_;
+  std::unique_ptr<PipelineRuntime> pipeline_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StepPrefetcher> loader_;
+  int64_t step_ = 0;  // updates done
+  int64_t last_step_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace tessera

@@ -1,0 +1,118 @@
+#include "tests/e2e/layout.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tessera/config/derive.h"
+#include "tessera/config/load.h"
+#include "tessera/config/validate.h"
+#include "tessera/train/dataset.h"
+#include "tests/support/case_path.h"
+#include "tests/support/json_files.h"
+#include "tests/support/near_rel.h"
+
+namespace tessera::test {
+namespace {
+
+double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0) return 0;
+  const double norm = b.to(at::kDouble).norm().item<double>();
+  const double worst = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+  return worst == 0 ? 0 : worst / norm;
+}
+
+void expect_tensor(const std::string& what, const at::Tensor& tensor, const nlohmann::json& expected,
+                   double tolerance) {
+  const at::Tensor t = tensor.to(at::kDouble).flatten();
+  const double norm = expected.at("norm");
+  EXPECT_NEAR_REL(t.norm().item<double>(), norm, tolerance) << what;
+  const double scale = norm * std::sqrt(static_cast<double>(t.numel()));
+  EXPECT_NEAR(t.sum().item<double>(), expected.at("sum").get<double>(), tolerance * scale) << what;
+  if (!expected.contains("first")) return;
+  const auto first = expected.at("first").get<std::vector<double>>();
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_NEAR(t[static_cast<int64_t>(i)].item<double>(), first[i], tolerance * norm) << what;
+  }
+}
+
+}  // namespace
+
+Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks) {
+  const ConfigResult result = load_config((case_path(name) / "config.yaml").string(), set);
+  std::vector<Issue> issues = result.issues;
+  if (!has_errors(issues)) {
+    for (const Issue& issue : validate(result.config, result.provenance, ranks)) {
+      issues.push_back(issue);
+    }
+  }
+  if (has_errors(issues)) throw std::runtime_error(format_issues(issues));
+  return result.config;
+}
+
+std::unique_ptr<RunRecord> train(const Config& config, int64_t ranks, int64_t steps) {
+  return record_run(config, ranks, steps, open_training_data(config));
+}
+
+void expect_same_training(const RunRecord& run, const RunRecord& reference, double tolerance) {
+  ASSERT_EQ(run.steps.size(), reference.steps.size());
+  for (size_t i = 0; i < run.steps.size(); ++i) {
+    EXPECT_NEAR_REL(run.steps[i].loss, reference.steps[i].loss, tolerance) << "step " << i + 1;
+    EXPECT_NEAR_REL(run.steps[i].grad_norm, reference.steps[i].grad_norm, tolerance)
+        << "step " << i + 1;
+    EXPECT_EQ(run.steps[i].tokens, reference.steps[i].tokens) << "step " << i + 1;
+  }
+  EXPECT_EQ(run.gradients.size(), reference.gradients.size());
+  for (const std::string& name : reference.names) {
+    ASSERT_TRUE(run.gradients.contains(name)) << name;
+    EXPECT_LE(relative_difference(run.gradients.at(name), reference.gradients.at(name)), tolerance)
+        << "gradient of " << name;
+    EXPECT_LE(relative_difference(run.values.at(name), reference.values.at(name)), tolerance)
+        << "value of " << name;
+  }
+  for (const ReplicaDifference& d : run.replica_gradients) {
+    ADD_FAILURE() << "copies of the gradient of " << d.name << " differ over " << d.axis;
+  }
+  for (const ReplicaDifference& d : run.replica_values) {
+    ADD_FAILURE() << "copies of " << d.name << " differ over " << d.axis;
+  }
+}
+
+void expect_identical_training(const RunRecord& run, const RunRecord& reference) {
+  ASSERT_EQ(run.steps.size(), reference.steps.size());
+  for (size_t i = 0; i < run.steps.size(); ++i) {
+    EXPECT_EQ(run.steps[i].loss, reference.steps[i].loss) << "step " << i + 1;
+    EXPECT_EQ(run.steps[i].grad_norm, reference.steps[i].grad_norm) << "step " << i + 1;
+  }
+  for (const std::string& name : reference.names) {
+    EXPECT_TRUE(at::equal(run.gradients.at(name), reference.gradients.at(name))) << name;
+    EXPECT_TRUE(at::equal(run.values.at(name), reference.values.at(name))) << name;
+  }
+}
+
+void expect_matches_case(const RunRecord& run, const std::string& name, double tolerance) {
+  const std::filesystem::path folder = case_path(name);
+  const auto steps = read_json_lines(folder / "expected.jsonl");
+  ASSERT_EQ(run.steps.size(), steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_NEAR_REL(run.steps[i].loss, steps[i].at("loss").get<double>(), tolerance) << i + 1;
+    EXPECT_NEAR_REL(run.steps[i].grad_norm, steps[i].at("grad_norm").get<double>(), tolerance)
+        << i + 1;
+    EXPECT_NEAR_REL(run.steps[i].lr, steps[i].at("lr").get<double>(), 1e-12) << i + 1;
+    EXPECT_EQ(run.steps[i].tokens, steps[i].at("tokens").get<int64_t>()) << i + 1;
+  }
+  const nlohmann::json grads = read_json(folder / "expected_grads.json");
+  const nlohmann::json values = read_json(folder / "expected_final.json");
+  EXPECT_EQ(run.gradients.size(), grads.size());
+  for (const auto& [parameter, expected] : grads.items()) {
+    ASSERT_TRUE(run.gradients.contains(parameter)) << parameter;
+    expect_tensor("gradient of " + parameter, run.gradients.at(parameter), expected, tolerance);
+  }
+  for (const auto& [parameter, expected] : values.items()) {
+    ASSERT_TRUE(run.values.contains(parameter)) << parameter;
+    expect_tensor("value of " + parameter, run.values.at(parameter), expected, tolerance);
+  }
+}
+
+}  // namespace tessera::test
