@@ -2,9 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include <set>
+#include <map>
 
 #include "tessera/base/error.h"
+#include "tessera/config/layer_ranges.h"
 
 namespace tessera {
 namespace {
@@ -98,14 +99,31 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
   model.chunks.emplace_back(std::move(calls), reshard.policy);
 }
 
+// A tied matrix lives on the first and on the last stage of a pipeline: its gradient is the sum.
+void share_tied_embedding(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
+  if (!config.model.tie_word_embeddings || mesh.size("pp") == 1) return;
+  Weight* tied = decoder.embedding ? &decoder.embedding->weight : nullptr;
+  if (decoder.head) tied = decoder.head->weight;
+  if (tied != nullptr) tied->parts.front().partial.emplace_back("embedding");
+}
+
 }  // namespace
 
 std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMesh& mesh) {
   auto model = std::make_unique<ParallelModel>();
-  std::vector<int64_t> layers(static_cast<size_t>(config.model.num_hidden_layers));
-  for (size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<int64_t>(i);
-  model->decoders.push_back(build_decoder(config.model, layers, true, true));
+  const LayerPlacement placement = place_layers(config);
+  const auto stage = static_cast<size_t>(mesh.coordinate("pp"));
+  const size_t chunks = placement.at(stage).size();
+  for (size_t chunk = 0; chunk < chunks; ++chunk) {
+    const LayerRange range = placement[stage][chunk];
+    std::vector<int64_t> layers;
+    for (int64_t layer = range.first; layer <= range.last; ++layer) layers.push_back(layer);
+    const bool first = stage == 0 && chunk == 0;
+    const bool last = stage + 1 == placement.size() && chunk + 1 == chunks;
+    model->decoders.push_back(build_decoder(config.model, layers, first, last));
+  }
   for (const auto& decoder : model->decoders) {
+    share_tied_embedding(*decoder, config, mesh);
     fully_shard(*model, *decoder, config, mesh);
   }
   return model;

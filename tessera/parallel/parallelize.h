@@ -23,14 +23,10 @@ struct ParallelModel {
   ParamTable table;
 };
 
-/// Collective over the mesh. Masters are zero: see initialize() and load_hf_weights().
+/// Collective over the mesh. Masters are zero: see initialize() and load_hf_weights() (train/).
 std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMesh& mesh);
 
 /// Initial values: a function of (training.seed, name, element) alone, the same on every layout.
 void initialize(ParallelModel& model, const Config& config);
-
-/// Values from a Hugging Face folder, only this rank's boxes are read. Throws CheckpointError that
-/// lists every missing, surplus and misshapen name.
-void load_hf_weights(ParallelModel& model, const Config& config, const std::string& folder);
 
 }  // namespace tessera

@@ -14,6 +14,7 @@
 #include "tessera/optim/lr_schedule.h"
 #include "tessera/planner/flops.h"
 #include "tessera/train/dataset.h"
+#include "tessera/train/load_weights.h"
 #include "tessera/train/plant.h"
 #include "tessera/train/step_context.h"
 

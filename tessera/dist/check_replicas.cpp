@@ -1,0 +1,90 @@
+#include <ATen/ATen.h>
+
+#include <map>
+#include <sstream>
+
+#include "tessera/base/error.h"
+#include "tessera/dist/sharded_param.h"
+
+namespace tessera {
+namespace {
+
+// FNV-1a over the bits.
+int64_t hash_bits(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous().cpu();
+  const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
+  uint64_t hash = 1469598103934665603ULL;
+  for (size_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
+  return static_cast<int64_t>(hash);
+}
+
+// Texts of all members, in order; collective.
+std::vector<std::string> gather_texts(const ProcessGroup& group, const std::string& text) {
+  at::Tensor longest = at::scalar_tensor(static_cast<int64_t>(text.size()), at::kLong);
+  group.all_reduce({longest}, ReduceOp::kMax).wait();
+  const int64_t length = longest.item<int64_t>();
+  std::vector<std::string> texts(static_cast<size_t>(group.size()));
+  if (length == 0) return texts;
+  at::Tensor own = at::zeros({length}, at::kByte);
+  std::copy(text.begin(), text.end(), own.mutable_data_ptr<uint8_t>());
+  at::Tensor all = at::zeros({length * group.size()}, at::kByte);
+  group.all_gather({all}, {own}).wait();
+  for (int i = 0; i < group.size(); ++i) {
+    const auto* begin = reinterpret_cast<const char*>(all.const_data_ptr<uint8_t>()) + i * length;
+    texts[static_cast<size_t>(i)] = std::string(begin, strnlen(begin, static_cast<size_t>(length)));
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<ReplicaDifference> check_replicas(const ParamTable& table, const DeviceMesh& mesh,
+                                              bool gradients) {
+  // Per group of copies one message of hashes; what differs is told to the whole world as text.
+  std::map<std::pair<std::string, int>, std::vector<const ShardedParam*>> copies;
+  for (const auto& param : table.params()) {
+    for (const ReplicaAxis& replicas : replica_axes(*param)) {
+      copies[{replicas.axis, replicas.copies}].push_back(param.get());
+    }
+  }
+  std::ostringstream found;
+  for (const auto& [key, params] : copies) {
+    const ProcessGroup group = replica_group({key.first, key.second}, mesh);
+    if (group.size() == 1) continue;
+    at::Tensor own = at::empty({static_cast<int64_t>(params.size())}, at::kLong);
+    for (size_t i = 0; i < params.size(); ++i) {
+      own.mutable_data_ptr<int64_t>()[i] = hash_bits(gradients ? params[i]->grad : params[i]->value);
+    }
+    at::Tensor all = at::empty({own.numel() * group.size()}, at::kLong);
+    group.all_gather({all}, {own}).wait();
+    if (group.rank() != 0) continue;
+    const auto* hashes = all.const_data_ptr<int64_t>();
+    for (size_t i = 0; i < params.size(); ++i) {
+      std::ostringstream ranks;
+      for (int r = 1; r < group.size(); ++r) {
+        if (hashes[static_cast<size_t>(r) * params.size() + i] != hashes[i]) {
+          ranks << ' ' << group.ranks()[static_cast<size_t>(r)];
+        }
+      }
+      if (!ranks.str().empty()) {
+        found << params[i]->name << ' ' << key.first << ranks.str() << '\n';
+      }
+    }
+  }
+  std::map<std::pair<std::string, std::string>, ReplicaDifference> differences;
+  for (const std::string& text : gather_texts(mesh["world"], found.str())) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      ReplicaDifference difference;
+      words >> difference.name >> difference.axis;
+      auto& merged = differences.try_emplace({difference.name, difference.axis}, difference).first->second;
+      for (int rank; words >> rank;) merged.ranks.push_back(rank);
+    }
+  }
+  std::vector<ReplicaDifference> result;
+  for (auto& [key, difference] : differences) result.push_back(std::move(difference));
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+
+// Ranks as processes: c10d's Gloo (or NCCL, one rank a device) over its TCPStore.
+
+#include <string>
+
+#include "tessera/dist/process_group.h"
+
+namespace tessera {
+
+struct ProcessWorldOptions {
+  int rank = 0;
+  int world = 1;
+  std::string master_addr;  // rank 0 serves the store there
+  int master_port = 0;
+  std::string job;  // part of every key, so that two jobs never meet in one store
+  double timeout_seconds = 600;  // of the meeting and of every collective
+};
+
+/// Meets the other ranks. Throws CommError: port busy, ranks that did not come (named).
+ProcessGroup join_process_world(const ProcessWorldOptions& options);
+
+}  // namespace tessera

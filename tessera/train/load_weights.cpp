@@ -1,0 +1,20 @@
+#include "tessera/train/load_weights.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/checkpoint/hf_load.h"
+#include "tessera/config/model_spec.h"
+
+namespace tessera {
+
+void load_hf_weights(ParallelModel& model, const Config& config, const std::string& folder) {
+  const HfWeights weights(folder, model_spec(config.model));
+  for (const auto& unit : model.units) {
+    unit->for_each_part([&](const ParameterPart& part, ShardedParam& param) {
+      if (param.value.numel() == 0) return;
+      param.value.copy_(weights.read_box(param.name, param.box, part.storage));
+    });
+  }
+}
+
+}  // namespace tessera
