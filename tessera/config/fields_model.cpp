@@ -58,7 +58,8 @@ std::vector<Field> model_fields() {
                     "Norms of q and k (always in qwen3*, never in llama), deepseek_v3: after q_a "
                     "and kv_a."),
       TESSERA_FIELD(model.attention_dropout, kRefused, "The attention kernels have none."),
-      TESSERA_FIELD(model.hidden_dropout, kHonoured, "Dropout of both branches of a layer."),
+      TESSERA_FIELD(model.hidden_dropout, kHonoured, "Dropout of both branches of a layer; below 1.")
+          .between(0, 1),
       TESSERA_FIELD(model.initializer_range, kHonoured, "Standard deviation of initial weights.")
           .at_least(0),
       TESSERA_FIELD(model.pad_token_id, kNoEffect, "Padding is the data's (pad)."),
@@ -80,6 +81,12 @@ std::vector<Field> model_fields() {
       TESSERA_FIELD(model.use_eod_attn_mask_compression, kHonoured,
                     "Follows create_compressed_eod_mask of the data."),
 
+      TESSERA_FIELD(model.use_sliding_window, kRefused, "Attention is causal over all tokens."),
+
+      TESSERA_UNUSED_FIELD("model.sliding_window", AnyValue, "See use_sliding_window."),
+      TESSERA_UNUSED_FIELD("model.window_size", AnyValue, "See use_sliding_window."),
+      TESSERA_UNUSED_FIELD("model.layer_types", std::vector<std::string>, "Only full_attention.")
+          .one_of("full_attention"),
       TESSERA_UNUSED_FIELD("model.apply_rope_fusion", bool, "Kernels of the NPU."),
       TESSERA_UNUSED_FIELD("model.sequence_parallel", bool, "Follows tensor_parallel."),
       TESSERA_UNUSED_FIELD("model.scaling_factor", double, "See rotary_scaling_factor."),

@@ -109,6 +109,10 @@ class Loader {
       model.architectures = {architecture_of(type)};
     }
     check_rope_names();
+    if (type.starts_with("qwen3") && !model.qk_layernorm) {
+      report(*find("model.qk_layernorm"), "no effect: " + type + " always norms q and k");
+      result_.issues.back().severity = Severity::kWarning;
+    }
   }
 
   // From the YAML's two names and the config.json, which must agree.
@@ -155,6 +159,7 @@ class Loader {
         continue;
       }
       given_.insert(field.path);
+      result_.provenance[std::string(field.path)] = key.value->source;
       const Given* ours = find(field.path);
       if (!ours || ours->value->is_null() || field.path == "model.max_position_embeddings") {
         continue;

@@ -79,6 +79,7 @@ struct ModelConfig {
   bool use_flash_attention = true;
   bool use_attn_mask_compression = false;
   bool use_eod_attn_mask_compression = false;
+  bool use_sliding_window = false;  // only false is built
 
   // Multi-head latent attention (deepseek_v3).
   std::optional<int64_t> q_lora_rank;  // none: one full-rank query projection

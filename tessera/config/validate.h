@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "tessera/config/config.h"
@@ -11,11 +10,18 @@
 namespace tessera {
 
 /// Every rule that a configuration breaks at `world` ranks, all at once; also warnings and notes.
-/// Never throws for what the user wrote.
-std::vector<Issue> validate(const Config& config, const Provenance& provenance, int64_t world);
+/// `ranks_per_node` 0: unknown. Never throws for what the user wrote.
+std::vector<Issue> validate(
+    const Config& config,
+    const Provenance& provenance,
+    int64_t world,
+    int64_t ranks_per_node = 0);
 
-/// Legal settings that the engine cannot run yet, one error each.
+/// Legal settings that the engine cannot run yet, one error each; `dims` from derive_dims.
 std::vector<Issue> unsupported_yet(
     const Config& config, const Provenance& provenance, const ParallelDims& dims);
+
+/// Files that the configuration names and that are not there, one error each.
+std::vector<Issue> check_files(const Config& config, const Provenance& provenance);
 
 }  // namespace tessera

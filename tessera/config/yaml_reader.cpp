@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "tessera/config/field_rules.h"
 #include "tessera/config/suggest.h"
 
 namespace tessera {
@@ -185,8 +186,9 @@ void read_key(
     });
     value = &lowered;
   }
-  const auto wrong = field.address ? field.type->read(*value, field.address(config))
-                                   : field.type->check(*value);
+  auto wrong = field.address ? field.type->read(*value, field.address(config))
+                             : field.type->check(*value);
+  if (!wrong && !field.address) wrong = check_unstored(field, *value);
   const std::string path(field.path);
   if (wrong) {
     issues.push_back(issue_at(*given.value, given.written, *wrong));
