@@ -1,0 +1,93 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera::testing {
+
+// Known orders, one line a rank, in the notation of to_string(Action), to compare make_schedule with.
+// Named by ranks x chunks x micro-batches.
+
+inline const std::vector<std::string> kInterleaved2x2x4 = {
+    "F0@0 F1@0 F0@2 F1@2 F2@0 B0@2 F3@0 B1@2 F2@2 B0@0 F3@2 B1@0 B2@2 B3@2 B2@0 B3@0",
+    "F0@1 F1@1 F0@3 B0@3 F1@3 B1@3 F2@1 B0@1 F3@1 B1@1 F2@3 B2@3 F3@3 B3@3 B2@1 B3@1",
+};
+
+inline const std::vector<std::string> kInterleaved2x2x4Transfers = {
+    "F0@0 FS0@0 F1@0 FS1@0 FR0@2 F0@2 FS0@2 FR1@2 F1@2 FS1@2 BR0@2 F2@0 FS2@0 B0@2 BS0@2 BR1@2 "
+    "F3@0 FS3@0 FR2@2 B1@2 BS1@2 BR0@0 F2@2 FS2@2 FR3@2 B0@0 BR1@0 F3@2 FS3@2 B1@0 BR2@2 B2@2 "
+    "BS2@2 BR3@2 B3@2 BS3@2 BR2@0 B2@0 BR3@0 B3@0",
+    "FR0@1 F0@1 FR1@1 FS0@1 F1@1 FR0@3 FS1@1 F0@3 FR1@3 B0@3 BS0@3 F1@3 FR2@1 B1@3 BR0@1 BS1@3 "
+    "F2@1 FR3@1 FS2@1 B0@1 BR1@1 BS0@1 F3@1 FR2@3 FS3@1 B1@1 BS1@1 F2@3 FR3@3 B2@3 BS2@3 F3@3 "
+    "B3@3 BR2@1 BS3@3 B2@1 BR3@1 BS2@1 B3@1 BS3@1",
+};
+
+inline const std::vector<std::string> kOverlapped2x2x4 = {
+    "F0@0 F1@0 F0@2 F1@2 F2@0 [B0@2|F3@0] [B1@2|F2@2] [B0@0|F3@2] B1@0 B2@2 B3@2 B2@0 B3@0",
+    "F0@1 F1@1 F0@3 [B0@3|F1@3] [B1@3|F2@1] [B0@1|F3@1] [B1@1|F2@3] [B2@3|F3@3] B3@3 B2@1 B3@1",
+};
+
+inline const std::vector<std::string> kInterleaved4x2x8 = {
+    "F0@0 F1@0 F2@0 F3@0 F0@4 F1@4 F2@4 F3@4 F4@0 F5@0 F6@0 B0@4 F7@0 B1@4 F4@4 B2@4 F5@4 B3@4 "
+    "F6@4 B0@0 F7@4 B1@0 B2@0 B3@0 B4@4 B5@4 B6@4 B7@4 B4@0 B5@0 B6@0 B7@0",
+    "F0@1 F1@1 F2@1 F3@1 F0@5 F1@5 F2@5 F3@5 F4@1 B0@5 F5@1 B1@5 F6@1 B2@5 F7@1 B3@5 F4@5 B0@1 "
+    "F5@5 B1@1 F6@5 B2@1 F7@5 B3@1 B4@5 B5@5 B6@5 B7@5 B4@1 B5@1 B6@1 B7@1",
+    "F0@2 F1@2 F2@2 F3@2 F0@6 F1@6 F2@6 B0@6 F3@6 B1@6 F4@2 B2@6 F5@2 B3@6 F6@2 B0@2 F7@2 B1@2 "
+    "F4@6 B2@2 F5@6 B3@2 F6@6 B4@6 F7@6 B5@6 B6@6 B7@6 B4@2 B5@2 B6@2 B7@2",
+    "F0@3 F1@3 F2@3 F3@3 F0@7 B0@7 F1@7 B1@7 F2@7 B2@7 F3@7 B3@7 F4@3 B0@3 F5@3 B1@3 F6@3 B2@3 "
+    "F7@3 B3@3 F4@7 B4@7 F5@7 B5@7 F6@7 B6@7 F7@7 B7@7 B4@3 B5@3 B6@3 B7@3",
+};
+
+inline const std::vector<std::string> kInterleaved4x2x8Transfers = {
+    "F0@0 FS0@0 F1@0 FS1@0 F2@0 FS2@0 F3@0 FS3@0 FR0@4 F0@4 FS0@4 FR1@4 F1@4 FS1@4 FR2@4 F2@4 "
+    "FS2@4 FR3@4 F3@4 FS3@4 F4@0 FS4@0 F5@0 FS5@0 BR0@4 F6@0 FS6@0 B0@4 BS0@4 BR1@4 F7@0 FS7@0 "
+    "FR4@4 B1@4 BS1@4 BR2@4 F4@4 FS4@4 FR5@4 B2@4 BS2@4 BR3@4 F5@4 FS5@4 FR6@4 B3@4 BS3@4 BR0@0 "
+    "F6@4 FS6@4 FR7@4 B0@0 BR1@0 F7@4 FS7@4 B1@0 BR2@0 B2@0 BR3@0 B3@0 BR4@4 B4@4 BS4@4 BR5@4 "
+    "B5@4 BS5@4 BR6@4 B6@4 BS6@4 BR7@4 B7@4 BS7@4 BR4@0 B4@0 BR5@0 B5@0 BR6@0 B6@0 BR7@0 B7@0",
+    "FR0@1 F0@1 FR1@1 FS0@1 F1@1 FR2@1 FS1@1 F2@1 FR3@1 FS2@1 F3@1 FR0@5 FS3@1 F0@5 FR1@5 FS0@5 "
+    "F1@5 FR2@5 FS1@5 F2@5 FR3@5 FS2@5 F3@5 FR4@1 FS3@5 FR5@1 BR0@5 F4@1 FS4@1 B0@5 BR1@5 BS0@5 "
+    "F5@1 FR6@1 FS5@1 B1@5 BR2@5 BS1@5 F6@1 FR7@1 FS6@1 B2@5 BR3@5 BS2@5 F7@1 FR4@5 FS7@1 B3@5 "
+    "BR0@1 BS3@5 F4@5 FR5@5 FS4@5 B0@1 BR1@1 BS0@1 F5@5 FR6@5 FS5@5 B1@1 BR2@1 BS1@1 F6@5 FR7@5 "
+    "FS6@5 B2@1 BR3@1 BS2@1 F7@5 FS7@5 B3@1 BR4@5 BS3@1 B4@5 BR5@5 BS4@5 B5@5 BR6@5 BS5@5 B6@5 "
+    "BR7@5 BS6@5 B7@5 BR4@1 BS7@5 B4@1 BR5@1 BS4@1 B5@1 BR6@1 BS5@1 B6@1 BR7@1 BS6@1 B7@1 BS7@1",
+    "FR0@2 F0@2 FS0@2 FR1@2 F1@2 FS1@2 FR2@2 F2@2 FS2@2 FR3@2 F3@2 FS3@2 FR0@6 F0@6 FS0@6 FR1@6 "
+    "F1@6 FS1@6 FR2@6 FR3@6 BR0@6 F2@6 FS2@6 B0@6 BS0@6 BR1@6 F3@6 FS3@6 FR4@2 B1@6 BS1@6 BR2@6 "
+    "F4@2 FS4@2 FR5@2 B2@6 BS2@6 BR3@6 F5@2 FS5@2 FR6@2 B3@6 BS3@6 BR0@2 F6@2 FS6@2 FR7@2 B0@2 "
+    "BS0@2 BR1@2 F7@2 FS7@2 FR4@6 B1@2 BS1@2 BR2@2 F4@6 FS4@6 FR5@6 B2@2 BS2@2 BR3@2 F5@6 FS5@6 "
+    "FR6@6 B3@2 BS3@2 BR4@6 F6@6 FS6@6 FR7@6 B4@6 BS4@6 BR5@6 F7@6 FS7@6 B5@6 BS5@6 BR6@6 B6@6 "
+    "BS6@6 BR7@6 B7@6 BS7@6 BR4@2 B4@2 BS4@2 BR5@2 B5@2 BS5@2 BR6@2 B6@2 BS6@2 BR7@2 B7@2 BS7@2",
+    "FR0@3 F0@3 FR1@3 FS0@3 F1@3 FR2@3 FS1@3 F2@3 FR3@3 FS2@3 F3@3 FR0@7 FS3@3 F0@7 FR1@7 B0@7 "
+    "BS0@7 F1@7 FR2@7 B1@7 BS1@7 F2@7 FR3@7 B2@7 BS2@7 F3@7 FR4@3 B3@7 BR0@3 BS3@7 F4@3 FR5@3 "
+    "FS4@3 B0@3 BR1@3 BS0@3 F5@3 FR6@3 FS5@3 B1@3 BR2@3 BS1@3 F6@3 FR7@3 FS6@3 B2@3 BR3@3 BS2@3 "
+    "F7@3 FR4@7 FS7@3 B3@3 BS3@3 F4@7 FR5@7 B4@7 BS4@7 F5@7 FR6@7 B5@7 BS5@7 F6@7 FR7@7 B6@7 "
+    "BS6@7 F7@7 B7@7 BR4@3 BS7@7 B4@3 BR5@3 BS4@3 B5@3 BR6@3 BS5@3 B6@3 BR7@3 BS6@3 B7@3 BS7@3",
+};
+
+inline const std::vector<std::string> kOverlapped4x2x8 = {
+    "F0@0 F1@0 F2@0 F3@0 F0@4 F1@4 F2@4 F3@4 F4@0 F5@0 F6@0 [B0@4|F7@0] [B1@4|F4@4] [B2@4|F5@4] "
+    "[B3@4|F6@4] [B0@0|F7@4] B1@0 B2@0 B3@0 B4@4 B5@4 B6@4 B7@4 B4@0 B5@0 B6@0 B7@0",
+    "F0@1 F1@1 F2@1 F3@1 F0@5 F1@5 F2@5 F3@5 F4@1 [B0@5|F5@1] [B1@5|F6@1] [B2@5|F7@1] "
+    "[B3@5|F4@5] [B0@1|F5@5] [B1@1|F6@5] [B2@1|F7@5] B3@1 B4@5 B5@5 B6@5 B7@5 B4@1 B5@1 B6@1 "
+    "B7@1",
+    "F0@2 F1@2 F2@2 F3@2 F0@6 F1@6 F2@6 [B0@6|F3@6] [B1@6|F4@2] [B2@6|F5@2] [B3@6|F6@2] "
+    "[B0@2|F7@2] [B1@2|F4@6] [B2@2|F5@6] [B3@2|F6@6] [B4@6|F7@6] B5@6 B6@6 B7@6 B4@2 B5@2 B6@2 "
+    "B7@2",
+    "F0@3 F1@3 F2@3 F3@3 F0@7 [B0@7|F1@7] [B1@7|F2@7] [B2@7|F3@7] [B3@7|F4@3] [B0@3|F5@3] "
+    "[B1@3|F6@3] [B2@3|F7@3] [B3@3|F4@7] [B4@7|F5@7] [B5@7|F6@7] [B6@7|F7@7] B7@7 B4@3 B5@3 "
+    "B6@3 B7@3",
+};
+
+inline const std::vector<std::string> kOneChunk4x1x6Transfers = {
+    "F0@0 FS0@0 F1@0 FS1@0 F2@0 FS2@0 F3@0 BR0@0 FS3@0 B0@0 F4@0 BR1@0 FS4@0 B1@0 F5@0 BR2@0 "
+    "FS5@0 B2@0 BR3@0 B3@0 BR4@0 B4@0 BR5@0 B5@0",
+    "FR0@1 F0@1 FR1@1 FS0@1 F1@1 FR2@1 FS1@1 F2@1 BR0@1 FS2@1 B0@1 BS0@1 FR3@1 F3@1 BR1@1 FS3@1 "
+    "B1@1 BS1@1 FR4@1 F4@1 BR2@1 FS4@1 B2@1 BS2@1 FR5@1 F5@1 BR3@1 FS5@1 B3@1 BS3@1 BR4@1 B4@1 "
+    "BS4@1 BR5@1 B5@1 BS5@1",
+    "FR0@2 F0@2 FS0@2 FR1@2 F1@2 BR0@2 FS1@2 B0@2 BS0@2 FR2@2 F2@2 BR1@2 FS2@2 B1@2 BS1@2 FR3@2 "
+    "F3@2 BR2@2 FS3@2 B2@2 BS2@2 FR4@2 F4@2 BR3@2 FS4@2 B3@2 BS3@2 FR5@2 F5@2 BR4@2 FS5@2 B4@2 "
+    "BS4@2 BR5@2 B5@2 BS5@2",
+    "FR0@3 F0@3 B0@3 BS0@3 FR1@3 F1@3 B1@3 BS1@3 FR2@3 F2@3 B2@3 BS2@3 FR3@3 F3@3 B3@3 BS3@3 "
+    "FR4@3 F4@3 B4@3 BS4@3 FR5@3 F5@3 B5@3 BS5@3",
+};
+
+}  // namespace tessera::testing
