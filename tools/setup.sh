@@ -58,15 +58,15 @@ download() {
   return 1
 }
 
-# unpack FOLDER... : those folders of every wheel, into .deps/. Left out: the bindings to Python and torch's tests.
+# unpack ITEM... : those folders and files of every wheel, into .deps/. Left out: the bindings to Python and torch's tests.
 unpack() {
   python3 - "$deps" "$wheels" "$@" <<'PYTHON'
 import pathlib, re, sys, zipfile
-target, wheels, *folders = sys.argv[1:]
+target, wheels, *items = sys.argv[1:]
 for wheel in pathlib.Path(wheels).glob("*.whl"):
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            wanted = any(name.startswith(folder + "/") for folder in folders)
+            wanted = any(name == item or name.startswith(item + "/") for item in items)
             if wanted and not re.fullmatch(r"torch/lib/lib(torch_python|.*test).*\.so", name):
                 archive.extract(name, target)
 PYTHON
@@ -123,7 +123,7 @@ if ! download --no-deps "torch==$torch_version+cpu" && ! download --no-deps "tor
   cat "$pip_log" >&2
   fail "pip has no torch $torch_version for $(uname -m)"
 fi
-unpack torch/lib torch/include "torch-$torch_version.dist-info"
+unpack torch/lib torch/include torch/version.py "torch-$torch_version.dist-info"
 if [[ -e "$deps/torch/lib/libtorch_cuda.so" ]]; then
   mapfile -t requirements < <(nvidia_requirements "$deps/torch-$torch_version.dist-info/METADATA")
   say "this is the CUDA build; fetching what it requires: ${requirements[*]}"
