@@ -1,0 +1,167 @@
+#include "tessera/checkpoint/safetensors_header.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 15> kTypes{{
+    {"F64", at::kDouble},
+    {"F32", at::kFloat},
+    {"F16", at::kHalf},
+    {"BF16", at::kBFloat16},
+    {"I64", at::kLong},
+    {"I32", at::kInt},
+    {"I16", at::kShort},
+    {"I8", at::kChar},
+    {"U8", at::kByte},
+    {"BOOL", at::kBool},
+    {"U64", at::kUInt64},
+    {"U32", at::kUInt32},
+    {"U16", at::kUInt16},
+    {"F8_E4M3", at::kFloat8_e4m3fn},
+    {"F8_E5M2", at::kFloat8_e5m2},
+}};
+
+constexpr std::string_view kMetadata = "__metadata__";
+
+[[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what) {
+  throw CheckpointError(file.string() + ": not a sound safetensors file: " + what);
+}
+
+// elements * size of one, or none when it does not fit 63 bits.
+std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
+  uint64_t bytes = c10::elementSize(dtype);
+  for (const int64_t extent : shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) return std::nullopt;
+  }
+  if (bytes > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+  return bytes;
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const json& value, uint64_t data_bytes,
+                             const std::filesystem::path& file) {
+  const auto fail = [&](const std::string& what) { damaged(file, "'" + name + "': " + what); };
+  if (!value.is_object()) fail("its entry is not an object");
+  const auto dtype = value.find("dtype");
+  const auto shape = value.find("shape");
+  const auto offsets = value.find("data_offsets");
+  if (dtype == value.end() || !dtype->is_string()) fail("no dtype");
+  if (shape == value.end() || !shape->is_array()) fail("no shape");
+  if (offsets == value.end() || !offsets->is_array() || offsets->size() != 2 ||
+      !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned()) {
+    fail("no data_offsets");
+  }
+  SafetensorsEntry entry;
+  entry.name = name;
+  const auto type = safetensors_dtype(dtype->get_ref<const std::string&>());
+  if (!type) fail("unknown dtype " + dtype->dump());
+  entry.dtype = *type;
+  for (const json& extent : *shape) {
+    if (!extent.is_number_unsigned() || extent.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+      fail("bad shape " + shape->dump());
+    }
+    entry.shape.push_back(extent.get<int64_t>());
+  }
+  entry.begin = (*offsets)[0].get<uint64_t>();
+  entry.end = (*offsets)[1].get<uint64_t>();
+  if (entry.begin > entry.end) fail("data_offsets " + offsets->dump() + " run backwards");
+  if (entry.end > data_bytes) {
+    fail("its data end at byte " + std::to_string(entry.end) + ", the file's data have " +
+         std::to_string(data_bytes) + " (cut short?)");
+  }
+  const auto bytes = byte_count(entry.shape, entry.dtype);
+  if (!bytes || *bytes != entry.bytes()) {
+    fail("shape " + shape->dump() + " of " + dtype->dump() + " does not fill its data_offsets " +
+         offsets->dump());
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::optional<std::string_view> safetensors_name(at::ScalarType dtype) {
+  for (const auto& [name, type] : kTypes) {
+    if (type == dtype) return name;
+  }
+  return std::nullopt;
+}
+
+std::optional<at::ScalarType> safetensors_dtype(std::string_view name) {
+  for (const auto& [known, type] : kTypes) {
+    if (known == name) return type;
+  }
+  return std::nullopt;
+}
+
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
+                                           const std::filesystem::path& file) {
+  // Parsing recurses with the nesting: a sound header has three levels.
+  const auto limited = [](int depth, json::parse_event_t, json&) {
+    if (depth > 8) throw CheckpointError("nested too deeply");
+    return true;
+  };
+  json root;
+  try {
+    root = json::parse(text.begin(), text.end(), limited);
+  } catch (const std::exception& error) {
+    damaged(file, std::string("its header: ") + error.what());
+  }
+  if (!root.is_object()) damaged(file, "its header is not a JSON object");
+  SafetensorsHeader header;
+  for (const auto& [name, value] : root.items()) {
+    if (name != kMetadata) {
+      header.entries.push_back(parse_entry(name, value, data_bytes, file));
+      continue;
+    }
+    if (!value.is_object()) damaged(file, "__metadata__ is not an object");
+    for (const auto& [key, text_value] : value.items()) {
+      if (!text_value.is_string()) damaged(file, "__metadata__ holds more than text");
+      header.metadata[key] = text_value.get<std::string>();
+    }
+  }
+  std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  for (size_t i = 1; i < header.entries.size(); ++i) {
+    if (header.entries[i].begin < header.entries[i - 1].end) {
+      damaged(file, "'" + header.entries[i - 1].name + "' and '" + header.entries[i].name +
+                        "' share bytes");
+    }
+  }
+  return header;
+}
+
+std::string format_safetensors_header(SafetensorsHeader& header) {
+  json root = json::object();
+  if (!header.metadata.empty()) root[std::string(kMetadata)] = header.metadata;
+  uint64_t place = 0;
+  for (SafetensorsEntry& entry : header.entries) {
+    const auto name = safetensors_name(entry.dtype);
+    const auto bytes = byte_count(entry.shape, entry.dtype);
+    TESSERA_CHECK(name && bytes, entry.name, ": cannot be written as safetensors");
+    entry.begin = place;
+    entry.end = place += *bytes;
+    TESSERA_CHECK(!root.contains(entry.name), entry.name, ": named twice");
+    root[entry.name] = {
+        {"dtype", *name}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+  }
+  std::string text = root.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  std::string bytes(8, '\0');
+  for (size_t i = 0; i < 8; ++i) {
+    bytes[i] = static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i) & 0xFF);
+  }
+  return bytes + text;
+}
+
+}  // namespace tessera
