@@ -16,6 +16,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +26,11 @@
 namespace tessera {
 
 enum class ReduceOp { kSum, kMax, kMin };
+
+struct GroupOptions {
+  /// How long a rank waits for its peers before it throws CommError naming the missing ones.
+  std::chrono::milliseconds timeout{std::chrono::minutes(30)};
+};
 
 /// A started operation. A default-constructed Work is complete.
 class Work {
@@ -49,8 +55,9 @@ class Work {
 
 /// What a group has sent from this rank so far, by operation ("all_gather", "reduce_scatter",
 /// "all_reduce", "all_to_all", "broadcast", "send"). `bytes` are the bytes an ideal algorithm sends
-/// per rank: all-gather (n-1) x own part, reduce-scatter (n-1)/n x input, all-reduce 2(n-1)/n x
-/// tensor, all-to-all what goes to other ranks, send the message.
+/// per rank: all-gather (n-1) x own part, reduce-scatter the input but for the own part ((n-1)/n of
+/// it), all-reduce 2(n-1)/n x tensor, all-to-all what goes to other ranks, broadcast the tensor (from
+/// the root alone), send the message.
 struct CommStats {
   struct Count {
     int64_t calls = 0;
@@ -77,6 +84,10 @@ class ProcessGroup {
   /// Collective over this group: makes the groups of `members` (world ranks, every rank of this
   /// group in exactly one list) and returns the caller's. All ranks pass the same lists.
   ProcessGroup split(const std::vector<std::vector<int>>& members, const std::string& name) const;
+
+  /// The same members and the same transport under another name and with counters of its own, for a
+  /// second axis of equal members. Not a collective.
+  ProcessGroup alias(const std::string& name) const;
 
   // --- collectives; each returns at once, wait() completes it -----------------------------------
 
@@ -114,6 +125,8 @@ class ProcessGroup {
   }
 
  private:
+  Impl& impl() const;
+
   std::shared_ptr<Impl> impl_;
 };
 
