@@ -38,6 +38,9 @@ set(floor_1 planner launcher data schedule config base)
 # nn and models are plain mathematics: they do not see dist.
 tessera_floor(dist TORCH FLOORS ${floor_1})
 tessera_floor(nn TORCH FLOORS ${floor_1})
+# The random numbers must be the same bits on every processor: no fused multiply-add.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/philox.cpp PROPERTIES
+  COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
 tessera_floor(models TORCH FLOORS nn ${floor_1})
 set(floor_4 models nn dist ${floor_1})
 
