@@ -9,8 +9,8 @@ namespace {
 constexpr double kPlotWidth = 1100;
 constexpr double kLeft = 70;
 constexpr double kTop = 56;
-constexpr double kRowHeight = 30;
-constexpr double kBarHeight = 24;
+constexpr double kRowHeight = 36;
+constexpr double kBarHeight = 30;
 constexpr double kNotesWidth = 170;
 constexpr double kSmallestLabel = 11;  // narrower bars carry no number
 
