@@ -48,11 +48,11 @@ void Connection::close() {
 }
 
 void Connection::send(const nlohmann::json& message) {
-  const std::string line = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string line =
+      message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   size_t done = 0;
   while (done < line.size() && !closed_) {
-    const ssize_t sent =
-        ::send(descriptor_, line.data() + done, line.size() - done, MSG_NOSIGNAL);
+    const ssize_t sent = ::send(descriptor_, line.data() + done, line.size() - done, MSG_NOSIGNAL);
     if (sent >= 0) {
       done += static_cast<size_t>(sent);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

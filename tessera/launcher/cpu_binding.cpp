@@ -13,9 +13,8 @@ namespace tessera {
 namespace {
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -46,12 +45,13 @@ void add_range(const std::string& range, const std::vector<int>& cpus, std::vect
   }
   if (!good || used != static_cast<int>(range.size()) || first < 0 || last < first ||
       last >= CPU_SETSIZE) {
-    throw ConfigError("--bind_core: \"" + range + "\" is no range of cores such as \"0-10\" or \"7\"");
+    throw ConfigError("--bind_core: \"" + range +
+                      "\" is no range of cores such as \"0-10\" or \"7\"");
   }
   for (int cpu = first; cpu <= last; ++cpu) {
     if (!std::binary_search(cpus.begin(), cpus.end(), cpu)) {
-      throw ConfigError(
-          "--bind_core: core " + std::to_string(cpu) + " is not among those this process may use");
+      throw ConfigError("--bind_core: core " + std::to_string(cpu) +
+                        " is not among those this process may use");
     }
     result.push_back(cpu);
   }
@@ -70,17 +70,16 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-std::vector<std::vector<int>> bind_cores(
-    const std::string& option, int workers, const std::vector<int>& cpus) {
+std::vector<std::vector<int>> bind_cores(const std::string& option, int workers,
+                                         const std::vector<int>& cpus) {
   const std::string value = lower(option);
   if (value == "false") return std::vector<std::vector<int>>(static_cast<size_t>(workers));
   if (value == "true") return equal_runs(workers, cpus);
 
   const nlohmann::json table = nlohmann::json::parse(option, nullptr, false);
   if (!table.is_object()) {
-    throw ConfigError(
-        "--bind_core=" + option +
-        " must be True, False or a dictionary such as {\"device0\": [\"0-10\"]}");
+    throw ConfigError("--bind_core=" + option +
+                      " must be True, False or a dictionary such as {\"device0\": [\"0-10\"]}");
   }
   std::vector<std::vector<int>> result;
   for (int worker = 0; worker < workers; ++worker) {

@@ -14,7 +14,7 @@ std::vector<int> allowed_cpus();
 ///  - a dictionary {"device0": ["0-10"], "device1": ["11-20", "25"]}: worker i gets device i's.
 /// Throws ConfigError for anything else, for a core that is not in `cpus` and for a worker without
 /// an entry.
-std::vector<std::vector<int>> bind_cores(
-    const std::string& option, int workers, const std::vector<int>& cpus);
+std::vector<std::vector<int>> bind_cores(const std::string& option, int workers,
+                                         const std::vector<int>& cpus);
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/cpu_binding.h"
+#include "tessera/launcher/engine.h"
 #include "tessera/launcher/msrun_flags.h"
 #include "tessera/launcher/port.h"
 #include "tessera/launcher/preflight.h"
@@ -70,8 +71,8 @@ fs::path make_log_folder(const MsrunFlags& flags) {
 ScriptArguments read_script(const MsrunFlags& flags, const std::string& program) {
   const std::string name = fs::path(flags.script.front()).filename();
   if (name != kScript && name != "train") {
-    throw ConfigError(
-        program + " runs " + kScript + " (the program beside it), not " + flags.script.front());
+    throw ConfigError(program + " runs " + kScript + " (the program beside it), not " +
+                      flags.script.front());
   }
   return parse_script_arguments({flags.script.begin() + 1, flags.script.end()});
 }
@@ -79,9 +80,9 @@ ScriptArguments read_script(const MsrunFlags& flags, const std::string& program)
 // One node: no other launcher to meet.
 NodeAssignment single_node(const MsrunFlags& flags) {
   if (!owns_address(flags.master_addr)) {
-    throw ConfigError(
-        "--master_addr " + flags.master_addr +
-        " is not an address of this machine, which has all workers (local_worker_num = worker_num)");
+    throw ConfigError("--master_addr " + flags.master_addr +
+                      " is not an address of this machine, which has all workers (local_worker_num "
+                      "= worker_num)");
   }
   NodeAssignment assignment;
   assignment.claim = std::make_unique<PortClaim>(flags.master_port, "--master_port");
@@ -101,8 +102,9 @@ NodeAssignment assign(const MsrunFlags& flags) {
   return join_nodes(request);
 }
 
-std::map<std::string, std::string> worker_variables(
-    const MsrunFlags& flags, const NodeAssignment& assignment, int local, size_t threads) {
+std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
+                                                    const NodeAssignment& assignment, int local,
+                                                    size_t threads) {
   const std::string rank = std::to_string(assignment.first_rank + local);
   const std::string world = std::to_string(flags.worker_num);
   const std::string port = std::to_string(flags.master_port);
@@ -134,13 +136,12 @@ bool shows_log(const MsrunFlags& flags, int rank, int local) {
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), local) != wanted.end();
 }
 
-std::vector<Worker> make_workers(
-    const MsrunFlags& flags, const ScriptArguments& script, const NodeAssignment& assignment,
-    const fs::path& log_folder) {
+std::vector<Worker> make_workers(const MsrunFlags& flags, const ScriptArguments& script,
+                                 const NodeAssignment& assignment, const fs::path& log_folder) {
   const std::vector<int> cpus = allowed_cpus();
   const auto cores = bind_cores(flags.bind_core, flags.local_worker_num, cpus);
-  const size_t share = std::max<size_t>(
-      1, cpus.size() / static_cast<size_t>(flags.local_worker_num));
+  const size_t share =
+      std::max<size_t>(1, cpus.size() / static_cast<size_t>(flags.local_worker_num));
   std::vector<Worker> workers;
   int shown = 0;
   for (int local = 0; local < flags.local_worker_num; ++local) {
@@ -163,11 +164,8 @@ std::vector<Worker> make_workers(
 }
 
 // --join=False: the same program again, in a session of its own, watches the workers.
-int leave_watcher(
-    const MsrunFlags& flags,
-    const std::vector<std::string>& arguments,
-    const std::vector<std::string>& prefix,
-    const fs::path& log_folder) {
+int leave_watcher(const MsrunFlags& flags, const std::vector<std::string>& arguments,
+                  const std::vector<std::string>& prefix, const fs::path& log_folder) {
   if (flags.local_worker_num == flags.worker_num) single_node(flags);  // refused here, not there
   Subprocess watcher;
   watcher.argv = {program_path()};
@@ -178,25 +176,16 @@ int leave_watcher(
   watcher.dies_with_parent = false;
   watcher.new_session = true;
   const pid_t pid = start(watcher);
-  log_info(
-      std::to_string(flags.local_worker_num) + " workers start in the background, watched by process " +
-      std::to_string(pid) + "; its log: " + watcher.output);
+  log_info(std::to_string(flags.local_worker_num) +
+           " workers start in the background, watched by process " + std::to_string(pid) +
+           "; its log: " + watcher.output);
   return 0;
-}
-
-void name_without_effect(const std::vector<std::string>& flags) {
-  if (flags.empty()) return;
-  std::string text = "no effect here:";
-  for (const std::string& flag : flags) text += " " + flag;
-  log_info(text);
 }
 
 }  // namespace
 
-int run_msrun(
-    const std::vector<std::string>& arguments,
-    const std::string& program,
-    const std::vector<std::string>& prefix) {
+int run_msrun(const std::vector<std::string>& arguments, const std::string& program,
+              const std::vector<std::string>& prefix) {
   const MsrunFlags flags = parse_msrun(arguments, program);
   if (!flags.help.empty()) {
     std::cout << flags.help;
@@ -211,17 +200,20 @@ int run_msrun(
   no_effect.insert(no_effect.end(), script.no_effect.begin(), script.no_effect.end());
   name_without_effect(no_effect);
 
-  report_or_throw(preflight(script.config, script.overrides, flags.worker_num, true), script.config);
+  PreflightOptions options;
+  options.world = flags.worker_num;
+  options.ranks_per_node = flags.local_worker_num;
+  report_or_throw(preflight(script.config, script.overrides, options), script.config);
   bind_cores(flags.bind_core, flags.local_worker_num, allowed_cpus());
   const fs::path log_folder = make_log_folder(flags);
   if (!flags.join && std::getenv(kWatcherVariable) == nullptr) {
     return leave_watcher(flags, arguments, prefix, log_folder);
   }
   const NodeAssignment assignment = assign(flags);
-  WorkerGroupOptions options;
-  options.launcher = program;
-  return run_worker_group(
-      make_workers(flags, script, assignment, log_folder), options, assignment.link.get());
+  WorkerGroupOptions group;
+  group.launcher = program;
+  return run_worker_group(make_workers(flags, script, assignment, log_folder), group,
+                          assignment.link.get());
 }
 
 }  // namespace tessera

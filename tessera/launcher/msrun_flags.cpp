@@ -23,13 +23,11 @@ struct RawFlags {
   std::string rank_table_file;
 };
 
-bool is_help(const std::string& argument) {
-  return argument == "--help" || argument == "-h";
-}
+bool is_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
 
 // The flags as "--flag=value" each; what follows them goes to `script`. Every flag takes a value.
-std::vector<std::string> split_at_script(
-    const std::vector<std::string>& arguments, std::vector<std::string>& script) {
+std::vector<std::string> split_at_script(const std::vector<std::string>& arguments,
+                                         std::vector<std::string>& script) {
   std::vector<std::string> flags;
   size_t i = 0;
   while (i < arguments.size() && arguments[i].starts_with("-")) {
@@ -124,9 +122,8 @@ MsrunFlags parse_msrun(const std::vector<std::string>& arguments, const std::str
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--worker_num", flags.worker_num, "workers of the run: the world size")
       ->capture_default_str();
-  CLI::Option* local = app.add_option(
-      "--local_worker_num", raw.local_worker_num,
-      "workers of this node (default: worker_num, at most 8)");
+  CLI::Option* local = app.add_option("--local_worker_num", raw.local_worker_num,
+                                      "workers of this node (default: worker_num, at most 8)");
   app.add_option("--master_addr", flags.master_addr, "IPv4 address or name of node 0")
       ->capture_default_str();
   app.add_option("--master_port", flags.master_port, "port on node 0")->capture_default_str();
@@ -154,7 +151,8 @@ MsrunFlags parse_msrun(const std::vector<std::string>& arguments, const std::str
   app.footer(
       "Then follow the script and its arguments.\n\nExamples:\n  " + program +
       " --worker_num=8 --local_worker_num=8 --master_port=8118 --join=True \\\n"
-      "      run_mindformer.py --config x.yaml --mode 1\n  " + program +
+      "      run_mindformer.py --config x.yaml --mode 1\n  " +
+      program +
       " --worker_num=16 --local_worker_num=8 --master_addr=node0 --node_rank=1 --join=True \\\n"
       "      run_mindformer.py --config x.yaml --mode 1");
 

@@ -27,8 +27,8 @@ in_addr resolve_ipv4(const std::string& host) {
   const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (error != 0) {
     throw ConfigError(
-        "--master_addr " + host + " is neither an IPv4 address nor a known host name: " +
-        ::gai_strerror(error));
+        "--master_addr " + host +
+        " is neither an IPv4 address nor a known host name: " + ::gai_strerror(error));
   }
   const in_addr address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
   ::freeaddrinfo(found);
@@ -105,15 +105,14 @@ PortClaim::PortClaim(int port, const std::string& option) {
   if (descriptor_ >= 0 && can_listen(port)) return;
   const bool other_job = descriptor_ < 0;
   if (!other_job) ::close(descriptor_);
-  std::string text = "port " + std::to_string(port) + " (" + option + ") is taken on this machine by " +
+  std::string text = "port " + std::to_string(port) + " (" + option +
+                     ") is taken on this machine by " +
                      (other_job ? "another job of tessera" : "another program");
   const int free = free_port_after(port);
   if (free > 0) text += "; free is for example " + option + "=" + std::to_string(free);
   throw ConfigError(text);
 }
 
-PortClaim::~PortClaim() {
-  ::close(descriptor_);
-}
+PortClaim::~PortClaim() { ::close(descriptor_); }
 
 }  // namespace tessera

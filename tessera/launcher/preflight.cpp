@@ -10,21 +10,27 @@ namespace tessera {
 namespace {
 
 void append(std::vector<Issue>& issues, std::vector<Issue> more) {
-  issues.insert(issues.end(), more.begin(), more.end());
+  for (Issue& issue : more) issues.push_back(std::move(issue));
 }
 
 }  // namespace
 
-Preflight preflight(
-    const std::string& path, const std::vector<std::string>& overrides, int64_t world, bool to_run) {
+Preflight preflight(const std::string& path, const std::vector<std::string>& overrides,
+                    const PreflightOptions& options) {
   ConfigResult loaded = load_config(path, overrides);
   Preflight result;
   result.issues = loaded.issues;
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
-  append(result.issues, validate(loaded.config, loaded.provenance, world));
+  append(result.issues,
+         validate(loaded.config, loaded.provenance, options.world, options.ranks_per_node));
+  std::vector<Issue> files = check_files(loaded.config, loaded.provenance);
+  if (!options.to_run) {
+    for (Issue& issue : files) issue.severity = Severity::kWarning;
+  }
+  append(result.issues, std::move(files));
   if (result.ok()) {
-    result.dims = derive_dims(loaded.config, world);
-    if (to_run) {
+    result.dims = derive_dims(loaded.config, options.world);
+    if (options.to_run) {
       append(result.issues, unsupported_yet(loaded.config, loaded.provenance, result.dims));
     }
   }

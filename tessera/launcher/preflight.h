@@ -19,11 +19,19 @@ struct Preflight {
   bool ok() const { return !has_errors(issues); }
 };
 
-/// Reads the file, applies the overrides ("section.field=value") and checks every rule at `world`
-/// ranks. With `to_run` what the engine cannot do yet is an error too. Never throws for what the
-/// user wrote. All programs ask here, so they give the same verdict.
-Preflight preflight(
-    const std::string& path, const std::vector<std::string>& overrides, int64_t world, bool to_run);
+/// For whom the check is.
+struct PreflightOptions {
+  int64_t world = 1;
+  int64_t ranks_per_node = 0;  // 0: unknown
+  /// A run follows: what the engine cannot do yet, and files that are not there, are errors too.
+  /// Otherwise (a plan) missing files are warnings.
+  bool to_run = true;
+};
+
+/// Reads the file, applies the overrides ("section.field=value") and checks every rule. Never
+/// throws for what the user wrote. All programs ask here, so they give the same verdict.
+Preflight preflight(const std::string& path, const std::vector<std::string>& overrides,
+                    const PreflightOptions& options);
 
 /// Writes warnings and notes to standard error. Throws ConfigError with all errors, if any.
 void report_or_throw(const Preflight& checked, const std::string& path);

@@ -6,9 +6,7 @@
 
 namespace tessera {
 
-std::filesystem::path program_path() {
-  return std::filesystem::read_symlink("/proc/self/exe");
-}
+std::filesystem::path program_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 std::filesystem::path sibling_program(const std::string& name) {
   const std::filesystem::path path = program_path().parent_path() / name;

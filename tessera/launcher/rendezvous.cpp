@@ -32,9 +32,7 @@ std::string place(const NodeRequest& request) {
          " (--master_addr, --master_port)";
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // What a stranger sent may be anything.
 int integer(const json& message, const char* key, int otherwise) {
@@ -248,8 +246,8 @@ class Host {
       if (!covered.contains(rank)) missing.push_back(rank);
     }
     std::string report = std::to_string(workers()) + " of " + std::to_string(request_.worker_num) +
-                       " workers joined in " + std::to_string(request_.timeout_seconds) +
-                       " s (--cluster_time_out); missing rank";
+                         " workers joined in " + std::to_string(request_.timeout_seconds) +
+                         " s (--cluster_time_out); missing rank";
     if (missing.size() > 1) report += "s";
     for (size_t i = 0; i < missing.size(); ++i) {
       report += (i == 0 ? " " : ", ") + std::to_string(missing[i]);
@@ -263,9 +261,8 @@ class Host {
   NodeAssignment assign() {
     // Rank 0 is this node's: its store listens at master_addr.
     if (request_.node_rank >= 0) {
-      std::sort(joined_.begin(), joined_.end(), [](const Joined& a, const Joined& b) {
-        return a.node_rank < b.node_rank;
-      });
+      std::sort(joined_.begin(), joined_.end(),
+                [](const Joined& a, const Joined& b) { return a.node_rank < b.node_rank; });
     }
     ::close(listener_);
     listener_ = -1;
@@ -304,9 +301,8 @@ NodeAssignment join(const NodeRequest& request) {
     connection = connect_to(address, request.master_port);
   }
   if (!connection) {
-    throw CommError(
-        "no launcher answered at " + place(request) + " in " +
-        std::to_string(request.timeout_seconds) + " s (--cluster_time_out)");
+    throw CommError("no launcher answered at " + place(request) + " in " +
+                    std::to_string(request.timeout_seconds) + " s (--cluster_time_out)");
   }
   connection->send({{"tessera", 1},
                     {"worker_num", request.worker_num},
@@ -343,9 +339,8 @@ NodeAssignment join_nodes(const NodeRequest& request) {
   if (request.node_rank > 0) return join(request);
   const bool owner = owns_address(request.master_addr);
   if (request.node_rank == 0 && !owner) {
-    throw ConfigError(
-        "--master_addr " + request.master_addr +
-        " is not an address of this machine, which is node 0 (--node_rank 0)");
+    throw ConfigError("--master_addr " + request.master_addr +
+                      " is not an address of this machine, which is node 0 (--node_rank 0)");
   }
   if (!owner) return join(request);
   std::unique_ptr<PortClaim> claim;

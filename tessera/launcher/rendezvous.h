@@ -14,8 +14,8 @@ struct NodeRequest {
   int local_worker_num = 1;  // workers of this node
   std::string master_addr = "127.0.0.1";
   int master_port = 8118;
-  int node_rank = -1;        // -1: given by the order of arrival
-  int timeout_seconds = 600; // for all workers to join
+  int node_rank = -1;         // -1: given by the order of arrival
+  int timeout_seconds = 600;  // for all workers to join
 };
 
 struct NodeAssignment {

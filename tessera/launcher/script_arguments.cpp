@@ -83,8 +83,8 @@ std::string script_help() {
 }
 
 std::vector<std::string> engine_command(const ScriptArguments& script) {
-  std::vector<std::string> command = {
-      sibling_program("tessera-engine"), "train", "--config", script.config};
+  std::vector<std::string> command = {sibling_program("tessera-engine"), "train", "--config",
+                                      script.config};
   for (const std::string& item : script.overrides) {
     command.push_back("--set");
     command.push_back(item);

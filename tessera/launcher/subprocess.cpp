@@ -114,7 +114,6 @@ pid_t start(const Subprocess& subprocess) {
     ::execve(argv[0], argv.data(), envp.data());
     fail(report[1], 'e');
   }
-  ::setpgid(child, child);  // also here: whichever comes first
   ::close(report[1]);
   StartFailure failure;
   ssize_t got = 0;

@@ -136,9 +136,8 @@ std::optional<WorkerEnvironment> read_worker_environment(const Environment& envi
   }
   read_master(reader, worker);
   if (worker.world < 1 || worker.rank >= worker.world) {
-    throw ConfigError(
-        worker.source + ": rank " + std::to_string(worker.rank) + " of " +
-        std::to_string(worker.world) + " does not exist");
+    throw ConfigError(worker.source + ": rank " + std::to_string(worker.rank) + " of " +
+                      std::to_string(worker.world) + " does not exist");
   }
   return worker;
 }

@@ -15,9 +15,9 @@ struct WorkerEnvironment {
   int64_t local_world = 1;
   std::string master_addr = "127.0.0.1";
   int master_port = 8118;
-  std::string job_id;         // distinguishes runs that use the same port; may be empty
-  bool agent_store = false;   // the launcher itself serves the store at master_addr:master_port
-  std::string source;         // "RANK, WORLD_SIZE": the variables that said so
+  std::string job_id;        // distinguishes runs that use the same port; may be empty
+  bool agent_store = false;  // the launcher itself serves the store at master_addr:master_port
+  std::string source;        // "RANK, WORLD_SIZE": the variables that said so
 };
 
 /// Reads a variable: a value, or none when it is not set.

@@ -116,9 +116,8 @@ class Group {
       if (*number == SIGCHLD) continue;
       if (user_signal_ == 0) {
         user_signal_ = *number;
-        log_info(
-            options_.launcher + ": " + ::strsignal(*number) +
-            ": the workers end after their current step; once more kills them");
+        log_info(options_.launcher + ": " + ::strsignal(*number) +
+                 ": the workers end after their current step; once more kills them");
         signal_all(*number == SIGHUP ? SIGTERM : *number);
       } else {
         signal_all(SIGKILL);
@@ -130,8 +129,8 @@ class Group {
     for (Running& running : running_) {
       if (running.ended) continue;
       siginfo_t info{};
-      const int got = ::waitid(
-          P_PID, static_cast<id_t>(running.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+      const int got =
+          ::waitid(P_PID, static_cast<id_t>(running.pid), &info, WEXITED | WNOHANG | WNOWAIT);
       if (got != 0 || info.si_pid == 0) continue;
       ::kill(-running.pid, SIGKILL);  // what the worker itself started
       int status = 0;
@@ -253,8 +252,8 @@ class Group {
 
 }  // namespace
 
-int run_worker_group(
-    const std::vector<Worker>& workers, const WorkerGroupOptions& options, NodeLink* link) {
+int run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
+                     NodeLink* link) {
   TESSERA_CHECK(!workers.empty());
   return Group(workers, options, link).wait();
 }

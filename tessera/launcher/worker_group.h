@@ -20,10 +20,10 @@ struct Worker {
 
 /// Why a run ended early.
 struct WorkerFailure {
-  int rank = -1;             // -1: no single worker
-  int exit_code = 0;         // what the launcher returns: the worker's, 3 after a signal
-  std::string report;        // for the user: who, why, the end of its log
-  bool is_root_cause = true; // false: it ended because a peer or a link did
+  int rank = -1;              // -1: no single worker
+  int exit_code = 0;          // what the launcher returns: the worker's, 3 after a signal
+  std::string report;         // for the user: who, why, the end of its log
+  bool is_root_cause = true;  // false: it ended because a peer or a link did
 };
 
 /// The launchers of the other nodes. All calls return at once.
@@ -39,8 +39,8 @@ class NodeLink {
 };
 
 struct WorkerGroupOptions {
-  std::string launcher = "msrun";  // who speaks
-  std::chrono::milliseconds settle{1000};     // after a failure, for the others to end by themselves
+  std::string launcher = "msrun";          // who speaks
+  std::chrono::milliseconds settle{1000};  // after a failure, for the others to end by themselves
   std::chrono::milliseconds terminate{4000};  // after SIGTERM, before SIGKILL
   std::chrono::milliseconds leave{10000};     // after a forwarded signal, from the first end on
 };
@@ -49,7 +49,7 @@ struct WorkerGroupOptions {
 /// signal n of the user, which is forwarded once, while a second one kills; else the exit code of
 /// the first worker that failed, after its report on standard error. When one fails all others end
 /// within settle + terminate. Throws ConfigError when a worker does not start.
-int run_worker_group(
-    const std::vector<Worker>& workers, const WorkerGroupOptions& options, NodeLink* link = nullptr);
+int run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
+                     NodeLink* link = nullptr);
 
 }  // namespace tessera

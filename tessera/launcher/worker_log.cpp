@@ -54,9 +54,8 @@ LogEnd read_log_end(const std::string& path, int lines) {
     }
   }
   const size_t most = static_cast<size_t>(lines);
-  return {
-      join(all, error > most ? error - most : 0, error),
-      join(all, error, std::min(all.size(), error + most))};
+  return {join(all, error > most ? error - most : 0, error),
+          join(all, error, std::min(all.size(), error + most))};
 }
 
 LogEcho::LogEcho(std::string path, std::string prefix)

@@ -32,10 +32,9 @@ double model_flops(const ModelConfig& m, double samples, double seq_length) {
   double feed_forward = 0;
   for (int64_t layer = 0; layer < m.num_hidden_layers + m.num_nextn_predict_layers; ++layer) {
     const int64_t like = layer < m.num_hidden_layers ? layer : m.num_hidden_layers - 1;
-    const int64_t width = m.is_moe_layer(like)
-                              ? m.moe_intermediate_size * m.num_experts_per_tok +
-                                    m.moe_shared_expert_intermediate_size
-                              : m.intermediate_size;
+    const int64_t width = m.is_moe_layer(like) ? m.moe_intermediate_size * m.num_experts_per_tok +
+                                                     m.moe_shared_expert_intermediate_size
+                                               : m.intermediate_size;
     feed_forward += kMatrices * static_cast<double>(width);
   }
   const double per_token =

@@ -1,0 +1,53 @@
+// tessera: the front of the system. Help, validation, planning, data and launching happen here,
+// without libtorch; only what computes goes to tessera-engine.
+
+#include <iostream>
+
+#include "apps/tessera/commands.h"
+#include "tessera/base/error.h"
+#include "tessera/launcher/launch.h"
+#include "tessera/launcher/program_main.h"
+
+namespace {
+
+constexpr const char* kVersion = "tessera " TESSERA_VERSION " (libtorch " TESSERA_TORCH_VERSION ")";
+
+int run(int argc, char** argv) {
+  const std::vector<std::string> arguments = tessera::arguments_of(argc, argv);
+  if (!arguments.empty() && arguments.front() == "launch") {
+    return tessera::run_msrun({arguments.begin() + 1, arguments.end()}, "tessera launch",
+                              {"launch"});
+  }
+
+  CLI::App app("Trains large language models on many ranks, cut as one YAML file says.", "tessera");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  tessera plan --config configs/fsdp.yaml --ranks 8\n"
+      "  tessera train --config configs/train_small.yaml --ranks 8\n"
+      "  tessera train --help");
+  tessera::Command command;
+  tessera::add_engine_commands(app, command);
+  tessera::add_plan_command(app, command);
+  tessera::add_data_commands(app, command);
+  app.add_subcommand("launch",
+                     "starts worker processes on this node, as msrun does (see launch --help)");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const CLI::App* where = &app;
+    for (const CLI::App* chosen : app.get_subcommands()) where = chosen;
+    const std::string name = where == &app ? "tessera" : "tessera " + where->get_name();
+    throw tessera::ConfigError(name + ": " + error.what() + " (see " + name + " --help)");
+  }
+  return command();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tessera::run_program([&] { return run(argc, argv); });
+}

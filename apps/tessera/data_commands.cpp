@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "apps/tessera/commands.h"
+#include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/data/inspect.h"
+#include "tessera/data/preprocess.h"
+#include "tessera/data/tokenizer.h"
+
+namespace tessera {
+namespace {
+
+void add_preprocess(CLI::App& app, Command& command) {
+  struct Flags {
+    PreprocessOptions options;
+    std::string tokenizer = "byte";
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* preprocess_command =
+      app.add_subcommand("preprocess", "makes a token file (.bin and .idx) from text");
+  PreprocessOptions& options = flags->options;
+  preprocess_command
+      ->add_option("--input", options.inputs, "files: .jsonl a document a line, else one a file")
+      ->required();
+  preprocess_command->add_option("--output", options.output_prefix, "path without .bin and .idx")
+      ->required();
+  preprocess_command->add_option("--tokenizer", flags->tokenizer, "byte, or sentencepiece:MODEL")
+      ->capture_default_str();
+  preprocess_command->add_option("--json-key", options.json_key, "the text's field in a JSON line")
+      ->capture_default_str();
+  preprocess_command->add_flag("--append-eod", options.append_eod, "ends every document with EOD");
+  preprocess_command->add_option("--workers", options.workers, "threads; the output is the same")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  preprocess_command->footer(
+      "Examples:\n"
+      "  tessera preprocess --input a.txt b.txt --output data/text --tokenizer byte --append-eod\n"
+      "  tessera preprocess --input c.jsonl --json-key content --output data/c \\\n"
+      "      --tokenizer sentencepiece:tokenizer.model --append-eod --workers 4");
+  preprocess_command->callback([flags, &command] {
+    command = [flags] {
+      const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(flags->tokenizer);
+      const PreprocessReport report = preprocess(flags->options, *tokenizer, terminal_progress());
+      std::string text =
+          fmt::format("{}.bin, .idx: {} documents, {} tokens in {:.1f} s; vocabulary {}",
+                      flags->options.output_prefix, report.documents, report.tokens, report.seconds,
+                      tokenizer->vocab_size());
+      if (tokenizer->eod()) text += fmt::format(", eod {}", *tokenizer->eod());
+      if (tokenizer->pad()) text += fmt::format(", pad {}", *tokenizer->pad());
+      if (report.empty_documents > 0) {
+        text += fmt::format("; {} documents without text left out", report.empty_documents);
+      }
+      std::cout << text << "\n";
+      return 0;
+    };
+  });
+}
+
+void add_inspect(CLI::App& app, Command& command) {
+  struct Flags {
+    std::string path;
+    bool verify = false;
+    int64_t eod = -1;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* inspect = app.add_subcommand("inspect", "says what a token file holds, and checks it");
+  inspect->add_option("path", flags->path, "a .bin/.idx pair, with or without the ending")
+      ->required();
+  inspect->add_flag("--verify", flags->verify, "reads every token");
+  inspect->add_option("--eod", flags->eod, "counts this id (with --verify)")
+      ->check(CLI::NonNegativeNumber);
+  inspect->footer("Examples:\n  tessera inspect data/text\n  tessera inspect data/text --verify");
+  inspect->callback([flags, &command] {
+    command = [flags] {
+      std::string prefix = flags->path;
+      for (const std::string ending : {".bin", ".idx"}) {
+        if (prefix.ends_with(ending)) prefix.resize(prefix.size() - ending.size());
+      }
+      if (!is_token_file(prefix)) {
+        throw ConfigError(flags->path + ": no token file: " + prefix + ".bin and " + prefix +
+                          ".idx are not both there");
+      }
+      std::optional<int64_t> eod;
+      if (flags->eod >= 0) eod = flags->eod;
+      std::cout << to_text(inspect_token_file(prefix, flags->verify, eod));
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void add_data_commands(CLI::App& app, Command& command) {
+  add_preprocess(app, command);
+  add_inspect(app, command);
+}
+
+}  // namespace tessera

@@ -1,0 +1,80 @@
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/tessera/commands.h"
+#include "tessera/base/error.h"
+#include "tessera/launcher/preflight.h"
+#include "tessera/planner/plan.h"
+
+namespace tessera {
+namespace {
+
+const char* name_of(Severity severity) {
+  switch (severity) {
+    case Severity::kError: return "error";
+    case Severity::kWarning: return "warning";
+    case Severity::kNote: return "note";
+  }
+  return "";
+}
+
+// {"errors": [{file, line, field, value, rule, nearest}, ...]}, for whoever reads --json.
+std::string errors_as_json(const Preflight& checked) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Issue& issue : checked.issues) {
+    list.push_back({{"severity", name_of(issue.severity)},
+                    {"file", issue.source.file},
+                    {"line", issue.source.line},
+                    {"field", issue.field},
+                    {"value", issue.value},
+                    {"rule", issue.rule},
+                    {"nearest", issue.nearest}});
+  }
+  return nlohmann::ordered_json{{"issues", list}}.dump(2) + "\n";
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Command& command) {
+  struct Flags {
+    std::string config;
+    int64_t ranks = 1;
+    std::vector<std::string> overrides;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* plan = app.add_subcommand(
+      "plan", "says without devices what a run will be: layout, batch, memory, bytes; all errors");
+  plan->add_option("--config", flags->config, "the configuration, a YAML file")->required();
+  plan->add_option("--ranks", flags->ranks, "the world size")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  plan->add_option("--set", flags->overrides, "section.field=value: replaces one value; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  plan->add_flag("--json", flags->json, "the whole plan, or all errors, as one JSON object");
+  plan->footer(
+      "Examples:\n"
+      "  tessera plan --config configs/hsdp.yaml --ranks 16\n"
+      "  tessera plan --config x.yaml --ranks 8 --set parallelism.tensor_parallel=2 --json");
+  plan->callback([flags, &command] {
+    command = [flags] {
+      PreflightOptions options;
+      options.world = flags->ranks;
+      options.to_run = false;
+      const Preflight checked = preflight(flags->config, flags->overrides, options);
+      if (flags->json && !checked.ok()) {
+        std::cout << errors_as_json(checked);
+        return static_cast<int>(ExitCode::kConfig);
+      }
+      report_or_throw(checked, flags->config);
+      const Plan result = make_plan(checked.config, flags->ranks);
+      std::cout << (flags->json ? to_json(result) : to_text(result));
+      return 0;
+    };
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tessera/base/dtype.h"
+#include "tessera/config/model_config.h"
+#include "tessera/config/model_spec.h"
+
+namespace tessera {
+
+/// Equal tensors of one unit.
+struct TensorGroup {
+  ParamRole role = ParamRole::kNorm;
+  std::vector<int64_t> shape;  // experts: stacked [experts, out, in]
+  int64_t count = 1;
+  DType compute = DType::kFloat32;  // of the gathered copy
+
+  int64_t elements() const;  // of all `count`
+};
+
+/// What is gathered and freed together: the embedding, a layer, the final norm with the head.
+struct ModelUnit {
+  enum class Kind { kEmbedding, kLayer, kHead };
+  Kind kind = Kind::kLayer;
+  int64_t layer = -1;  // kLayer; multi-token prediction layers follow the decoder's
+  std::vector<TensorGroup> tensors;
+  bool uses_embedding = false;  // a tied head, multi-token prediction
+
+  int64_t elements() const;
+};
+
+/// The trainable parameters of the model by unit, in the order of the model. A tied head is not
+/// listed: its unit uses the embedding's.
+std::vector<ModelUnit> model_units(const ModelConfig& model);
+
+/// float64 for a model that stores or computes in it, else float32.
+DType master_dtype(const ModelConfig& model);
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+#include "tessera/planner/pipeline_plan.h"
+
+#include "tessera/schedule/balance.h"
+#include "tessera/schedule/simulate.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kWorthNaming = 0.02;  // of idle time over working time
+
+Simulation run(const PipelineSchedule& schedule, const std::vector<int64_t>& layers) {
+  return simulate(schedule, layer_costs(layers, /*embedding=*/0.0, /*head=*/0.0));
+}
+
+}  // namespace
+
+ScheduleOptions schedule_options(const Config& config, const ParallelDims& dims,
+                                 int64_t micro_batches) {
+  const ParallelismConfig& parallelism = config.parallelism;
+  ScheduleOptions options;
+  options.stages = dims.pp;
+  options.chunks = parallelism.pipeline_parallel_interleave_num;
+  options.kind = kind_for_chunks(options.chunks);
+  options.micro_batches = micro_batches;
+  options.overlap_p2p = parallelism.pipeline_parallel_overlap_p2p;
+  options.overlap_b_f = parallelism.pipeline_parallel_overlap_b_f;
+  return options;
+}
+
+std::vector<int64_t> layers_by_virtual_stage(const std::vector<StagePlan>& stages) {
+  std::vector<int64_t> layers(stages.size() * stages.front().chunks.size());
+  for (const StagePlan& stage : stages) {
+    for (const ChunkPlan& chunk : stage.chunks) {
+      layers[static_cast<size_t>(chunk.virtual_stage)] = chunk.last_layer - chunk.first_layer + 1;
+    }
+  }
+  return layers;
+}
+
+PipelinePlan plan_pipeline(const Config& config, const ParallelDims& dims,
+                           const std::vector<StagePlan>& stages, int64_t micro_batches) {
+  const ScheduleOptions options = schedule_options(config, dims, micro_batches);
+  const PipelineSchedule schedule = make_schedule(options);
+  const Simulation simulation = run(schedule, layers_by_virtual_stage(stages));
+  PipelinePlan plan;
+  plan.micro_batches = micro_batches;
+  plan.idle_over_ideal = simulation.idle_over_ideal();
+  for (int64_t rank = 0; rank < dims.pp; ++rank) {
+    plan.idle_share.push_back(simulation.idle_share(rank));
+    plan.peak_live_chunks.push_back(simulation.ranks[static_cast<size_t>(rank)].peak_live);
+  }
+  plan.order = format_schedule(schedule, /*compute_only=*/true);
+
+  const int64_t layers = config.model.num_hidden_layers;
+  const std::vector<int64_t> balanced =
+      balance_layers(layers, options.stages, options.chunks, 0.0, 0.0);
+  if (balanced.empty()) return plan;
+  const double better = run(schedule, balanced).idle_over_ideal();
+  if (better + kWorthNaming < plan.idle_over_ideal) {
+    plan.better_idle_over_ideal = better;
+    plan.better_layers = suggest_balanced_layers(layers, options.stages, options.chunks, 0.0, 0.0);
+  }
+  return plan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#pragma once
+
+// What a run will be, known without devices: who is where, what each rank holds and sends, how long
+// the data last.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/config/batch_plan.h"
+#include "tessera/config/config.h"
+#include "tessera/config/parallel_dims.h"
+
+namespace tessera {
+
+/// One model chunk of a pipeline stage.
+struct ChunkPlan {
+  int64_t virtual_stage = 0;
+  int64_t first_layer = 0;  // decoder layers [first_layer, last_layer]
+  int64_t last_layer = 0;
+  bool embedding = false;
+  bool head = false;       // final norm, head, loss; also the multi-token prediction layers
+  int64_t parameters = 0;  // trainable elements, uncut; a tied copy on a second stage counts there
+
+  bool operator==(const ChunkPlan&) const = default;
+};
+
+struct StagePlan {
+  std::vector<ChunkPlan> chunks;  // in the order of their virtual stages
+
+  bool operator==(const StagePlan&) const = default;
+};
+
+/// Bytes of one rank. Weights, gradients and moments are exact: the rank's part of every parameter.
+struct MemoryPlan {
+  int64_t parameters = 0;  // elements
+  int64_t weights = 0;     // masters: float64 for a float64 model, else float32
+  int64_t gradients = 0;   // in the masters' dtype
+  int64_t moments = 0;     // of the optimizer
+  /// Most that full weights gathered for use occupy at once: two neighbouring units (one is
+  /// prefetched), or all units under `never`.
+  int64_t gathered = 0;
+
+  int64_t total() const { return weights + gradients + moments + gathered; }
+  bool operator==(const MemoryPlan&) const = default;
+};
+
+/// What a rank sends over the groups of one axis in a step. Bytes as an ideal algorithm sends:
+/// all-gather (n-1) x own part, reduce-scatter (n-1)/n x input, all-reduce 2(n-1)/n x tensor.
+struct TrafficPlan {
+  struct Count {
+    int64_t calls = 0;
+    int64_t bytes = 0;
+
+    bool operator==(const Count&) const = default;
+  };
+  std::map<std::string, Count> operations;  // "all_gather", "reduce_scatter", ...
+
+  int64_t bytes() const;
+  bool operator==(const TrafficPlan&) const = default;
+};
+
+/// The simulated timetable of a step, with layers as the unit of cost and messages that cost
+/// nothing.
+struct PipelinePlan {
+  int64_t micro_batches = 1;
+  double idle_over_ideal = 0.0;           // idle time over working time, all ranks together
+  std::vector<double> idle_share;         // [pp] idle time over the time of the step
+  std::vector<int64_t> peak_live_chunks;  // [pp] (chunk, micro-batch) pairs in flight at most
+  std::string order;                      // forwards and backwards, a line a rank
+  /// A `pipeline_parallel_layers_per_stage` that idles less, and how much; empty: none does.
+  std::vector<std::string> better_layers;
+  double better_idle_over_ideal = 0.0;
+};
+
+struct DataPlan {
+  int64_t samples = 0;         // in the order
+  double steps_in_data = 0.0;  // samples over the effective batch
+  int64_t passes = 1;          // over the order, the last may be partial
+  std::string problem;         // why there is nothing to say: no file, damaged, too small
+  std::string warning;         // more steps are asked for than there are data
+};
+
+struct Plan {
+  std::string model_type;
+  ParallelDims dims;
+  BatchPlan batch;
+  int64_t steps = 0;
+  int64_t seq_length = 0;
+  int64_t parameters = 0;          // trainable, of the model, tied ones once
+  double flops_per_step = 0.0;     // as model_flops counts, of the whole world
+  std::vector<StagePlan> stages;   // [pp]
+  std::vector<MemoryPlan> memory;  // [world]
+  /// [world] axis name -> what the rank sends over it. Weights and gradients ("fsdp", "efsdp",
+  /// "dp_replicate"); other axes once the engine runs them.
+  std::vector<std::map<std::string, TrafficPlan>> traffic;
+  std::optional<PipelinePlan> pipeline;  // pp > 1
+  DataPlan data;
+};
+
+/// The plan of a configuration that is valid at `world` ranks (see preflight). Opens the .idx files
+/// only. Throws ConfigError when `config` is not valid.
+Plan make_plan(const Config& config, int64_t world);
+
+/// One screen for a person.
+std::string to_text(const Plan& plan);
+
+/// The whole plan as a JSON object. Groups are lists of ranks by axis.
+std::string to_json(const Plan& plan);
+
+}  // namespace tessera

@@ -1,0 +1,224 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tessera/planner/plan.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kRanksShown = 16;
+constexpr size_t kLineWidth = 100;
+
+std::string bytes_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000.0 && unit + 1 < std::size(kUnits)) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
+}
+
+std::string count_text(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<size_t>(at), ",");
+  }
+  return digits;
+}
+
+// (fmt::join makes GCC 12 warn of writes that it does not do.)
+std::string joined(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+
+std::string set_text(const std::vector<int64_t>& ranks) {
+  std::vector<std::string> parts;
+  for (const int64_t rank : ranks) parts.push_back(std::to_string(rank));
+  return "{" + joined(parts, " ") + "}";
+}
+
+std::string groups_text(const std::vector<std::vector<int64_t>>& groups) {
+  std::string text;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const std::string group = set_text(groups[i]);
+    if (!text.empty() && text.size() + group.size() > kLineWidth - 24) {
+      return text + fmt::format(" … {} groups", groups.size());
+    }
+    text += (text.empty() ? "" : " ") + group;
+  }
+  return text;
+}
+
+bool is_sparse(Axis axis) { return axis == Axis::kEp || axis == Axis::kEfsdp; }
+
+std::string layout_text(const Plan& plan) {
+  const ParallelDims& d = plan.dims;
+  std::string text =
+      fmt::format("layout   {} ranks = dp_replicate {} x dp_shard {} x cp {} x tp {} x pp {}\n",
+                  d.world, d.dp_replicate, d.dp_shard, d.cp, d.tp, d.pp);
+  if (d.ep > 1) {
+    text += fmt::format("         experts: ep {} x efsdp {} = dp_shard x cp x tp {}\n", d.ep,
+                        d.efsdp(), d.dp_shard * d.cp * d.tp);
+  }
+  return text;
+}
+
+std::string batch_text(const Plan& plan) {
+  const BatchPlan& b = plan.batch;
+  std::string text = fmt::format(
+      "batch    {} sequences a step = data parallel {} x local {} x {} micro-batch{}; {} tokens\n",
+      b.effective_batch, b.batch_ranks, b.local_batch, b.micro_batches,
+      b.micro_batches == 1 ? "" : "es", count_text(b.effective_batch * plan.seq_length));
+  if (b.effective_batch != b.asked_batch) {
+    text +=
+        fmt::format("         {} were asked: floor({} / ({} x {})) = {} micro-batches\n",
+                    b.asked_batch, b.asked_batch, b.batch_ranks, b.local_batch, b.micro_batches);
+  }
+  return text;
+}
+
+std::string data_text(const Plan& plan) {
+  const DataPlan& d = plan.data;
+  if (!d.problem.empty()) return "data     " + d.problem + "\n";
+  std::string text = fmt::format("data     {} samples: {:.4g} steps, {} asked\n",
+                                 count_text(d.samples), d.steps_in_data, plan.steps);
+  if (!d.warning.empty()) text += "         " + d.warning + "\n";
+  return text;
+}
+
+std::string chunk_text(const ChunkPlan& chunk) {
+  std::string text = chunk.embedding ? "embedding, " : "";
+  text += chunk.first_layer == chunk.last_layer
+              ? fmt::format("layer {}", chunk.first_layer)
+              : fmt::format("layers {}-{}", chunk.first_layer, chunk.last_layer);
+  if (chunk.head) text += ", head";
+  return text + fmt::format(" ({})", count_text(chunk.parameters));
+}
+
+std::string stages_text(const Plan& plan) {
+  std::string text;
+  for (size_t pp = 0; pp < plan.stages.size(); ++pp) {
+    std::vector<std::string> chunks;
+    for (const ChunkPlan& chunk : plan.stages[pp].chunks) chunks.push_back(chunk_text(chunk));
+    text +=
+        fmt::format("{} {:>3}: {}\n", pp == 0 ? "stages  " : "        ", pp, joined(chunks, "; "));
+  }
+  return text;
+}
+
+// Rank whose memory is the largest, among those of a stage.
+size_t largest_rank(const Plan& plan, int64_t pp) {
+  size_t best = plan.memory.size();
+  for (size_t rank = 0; rank < plan.memory.size(); ++rank) {
+    if (plan.dims.index_on(Axis::kPp, static_cast<int64_t>(rank)) != pp) continue;
+    if (best == plan.memory.size() || plan.memory[rank].total() > plan.memory[best].total()) {
+      best = rank;
+    }
+  }
+  return best;
+}
+
+std::string memory_text(const Plan& plan) {
+  std::string text =
+      fmt::format("memory   of a rank, without activations {:>12} {:>10} {:>10} {:>10} {:>10}\n",
+                  "parameters", "weights", "gradients", "moments", "gathered");
+  for (int64_t pp = 0; pp < plan.dims.pp; ++pp) {
+    const size_t rank = largest_rank(plan, pp);
+    const MemoryPlan& m = plan.memory[rank];
+    const std::string who = plan.dims.pp == 1 ? fmt::format("largest (rank {})", rank)
+                                              : fmt::format("stage {} (rank {})", pp, rank);
+    text += fmt::format("         {:<29} {:>13} {:>10} {:>10} {:>10} {:>10}  = {}\n", who,
+                        count_text(m.parameters), bytes_text(m.weights), bytes_text(m.gradients),
+                        bytes_text(m.moments), bytes_text(m.gathered), bytes_text(m.total()));
+  }
+  return text;
+}
+
+std::string traffic_text(const Plan& plan) {
+  std::map<std::string, size_t> busiest;
+  for (size_t rank = 0; rank < plan.traffic.size(); ++rank) {
+    for (const auto& [axis, traffic] : plan.traffic[rank]) {
+      const auto [entry, is_new] = busiest.emplace(axis, rank);
+      if (!is_new && traffic.bytes() > plan.traffic[entry->second].at(axis).bytes()) {
+        entry->second = rank;
+      }
+    }
+  }
+  std::string text;
+  for (const auto& [axis, rank] : busiest) {
+    const TrafficPlan& traffic = plan.traffic[rank].at(axis);
+    std::vector<std::string> parts;
+    for (const auto& [name, operation] : traffic.operations) {
+      parts.push_back(
+          fmt::format("{} {} in {}", name, bytes_text(operation.bytes), operation.calls));
+    }
+    text += fmt::format("{} over {:<13} {:>9} a step: {}\n", text.empty() ? "sent    " : "        ",
+                        axis, bytes_text(traffic.bytes()), joined(parts, ", "));
+  }
+  return text;
+}
+
+std::string pipeline_text(const PipelinePlan& plan) {
+  std::string text = fmt::format("pipeline {} micro-batches: idle {:.1f} % of the work\n",
+                                 plan.micro_batches, 100.0 * plan.idle_over_ideal);
+  for (size_t pp = 0; pp < plan.idle_share.size(); ++pp) {
+    text +=
+        fmt::format("         stage {}: idle {:.1f} % of the step, at most {} chunk{} in flight\n",
+                    pp, 100.0 * plan.idle_share[pp], plan.peak_live_chunks[pp],
+                    plan.peak_live_chunks[pp] == 1 ? "" : "s");
+  }
+  if (!plan.better_layers.empty()) {
+    text += fmt::format(
+        "         with pipeline_parallel_layers_per_stage: [\"{}\"] idle {:.1f} % of the work\n",
+        joined(plan.better_layers, "\", \""), 100.0 * plan.better_idle_over_ideal);
+  }
+  return text;
+}
+
+std::string ranks_text(const Plan& plan) {
+  std::string text = "ranks   ";
+  std::vector<Axis> axes;
+  for (const Axis axis : kAllAxes) {
+    if (plan.dims.size(axis) > 1 && !(is_sparse(axis) && plan.dims.ep == 1)) axes.push_back(axis);
+  }
+  if (axes.empty()) return text + " one rank, on every axis alone\n";
+  text += "rank";
+  for (const Axis axis : axes) text += fmt::format(" {:>12}", axis_name(axis));
+  text += "\n";
+  const int64_t shown = std::min(plan.dims.world, kRanksShown);
+  for (int64_t rank = 0; rank < shown; ++rank) {
+    text += fmt::format("        {:>4}", rank);
+    for (const Axis axis : axes) text += fmt::format(" {:>12}", plan.dims.index_on(axis, rank));
+    text += "\n";
+  }
+  if (shown < plan.dims.world) {
+    text += fmt::format("         … {} ranks (all: --json)\n", plan.dims.world);
+  }
+  bool first = true;
+  for (const Axis axis : axes) {
+    text += fmt::format("{} {:<13} {}\n", first ? "groups  " : "        ", axis_name(axis),
+                        groups_text(plan.dims.groups(axis)));
+    first = false;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  std::string text = layout_text(plan) + batch_text(plan) + data_text(plan);
+  if (!plan.model_type.empty()) {
+    text += fmt::format("model    {}: {} parameters, {:.3g} TFLOP a step\n", plan.model_type,
+                        count_text(plan.parameters), plan.flops_per_step / 1e12);
+    text += stages_text(plan) + memory_text(plan) + traffic_text(plan);
+  }
+  if (plan.pipeline) text += pipeline_text(*plan.pipeline);
+  return text + ranks_text(plan);
+}
+
+}  // namespace tessera

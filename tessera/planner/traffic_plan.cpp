@@ -1,0 +1,82 @@
+#include <string>
+
+#include "tessera/planner/memory_plan.h"
+#include "tessera/planner/placement_rules.h"
+
+namespace tessera {
+namespace {
+
+// Gathers of a unit in a step: one for each stretch over which its weights stay.
+int64_t gathers_per_step(const ReshardPolicy& policy, const ModelUnit& unit, bool tied_head,
+                         int64_t micro_batches) {
+  if (policy.keep_all_step) return 1;
+  const int64_t head_uses = policy.keep_head ? 1 : 2;
+  int64_t uses = unit.kind == ModelUnit::Kind::kHead ? head_uses : 2;
+  if (unit.kind == ModelUnit::Kind::kEmbedding && tied_head) uses += head_uses;
+  return uses * micro_batches;
+}
+
+void count(TrafficPlan& plan, const std::string& operation, int64_t calls, int64_t bytes) {
+  plan.operations[operation].calls += calls;
+  plan.operations[operation].bytes += bytes;
+}
+
+// One message carries all tensors of a unit over one axis.
+struct UnitBytes {
+  bool any = false;
+  int64_t own = 0;    // this rank's part of the full weights, in the dtype of the computation
+  int64_t input = 0;  // full gradients
+};
+
+}  // namespace
+
+int64_t TrafficPlan::bytes() const {
+  int64_t sum = 0;
+  for (const auto& [name, operation] : operations) sum += operation.bytes;
+  return sum;
+}
+
+std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const ParallelDims& dims,
+                                                const StageUnits& stage, int64_t micro_batches,
+                                                int64_t rank) {
+  const ReshardPolicy policy = reshard_policy(config, dims);
+  const DType master = master_dtype(config.model);
+  const int64_t reductions = policy.reduce_once ? 1 : micro_batches;
+  bool tied_head = false;
+  for (const ModelUnit& unit : stage.units) {
+    if (unit.kind == ModelUnit::Kind::kHead && unit.uses_embedding) tied_head = true;
+  }
+
+  std::map<std::string, TrafficPlan> plan;
+  int64_t owned_bytes = 0;
+  for (const ModelUnit& unit : stage.units) {
+    std::map<std::string, UnitBytes> by_axis;
+    for (const TensorGroup& group : unit.tensors) {
+      const auto cuts = cuts_of(group.role, config.model, dims);
+      const int64_t owned = group.count * local_elements(group.shape, cuts, dims, rank);
+      const int64_t full =
+          group.count *
+          local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
+      // Gradients summed over several micro-batches before they travel are in the main dtype.
+      const DType sent = policy.reduce_once && micro_batches > 1 ? master : group.compute;
+      UnitBytes& bytes = by_axis[cuts.back().axis];
+      bytes.any = true;
+      bytes.own += owned * size_of(group.compute);
+      bytes.input += full * size_of(sent);
+      owned_bytes += owned * size_of(master);
+    }
+    const int64_t gathers = gathers_per_step(policy, unit, tied_head, micro_batches);
+    for (const auto& [axis, bytes] : by_axis) {
+      const int64_t n = axis == "efsdp" ? dims.efsdp() : dims.fsdp();
+      if (n == 1) continue;
+      count(plan[axis], "all_gather", gathers, gathers * (n - 1) * bytes.own);
+      count(plan[axis], "reduce_scatter", reductions, reductions * ((n - 1) * bytes.input / n));
+    }
+  }
+  if (const int64_t replicas = dims.dp_replicate; replicas > 1) {
+    count(plan["dp_replicate"], "all_reduce", 1, 2 * (replicas - 1) * owned_bytes / replicas);
+  }
+  return plan;
+}
+
+}  // namespace tessera
