@@ -5,8 +5,8 @@
 
 namespace tessera::testing {
 
-// Known orders, one line a rank, in the notation of to_string(Action), to compare make_schedule with.
-// Named by ranks x chunks x micro-batches.
+// Known orders, one line a rank, in the notation of to_string(Action), to compare make_schedule
+// with. Named by ranks x chunks x micro-batches.
 
 inline const std::vector<std::string> kInterleaved2x2x4 = {
     "F0@0 F1@0 F0@2 F1@2 F2@0 B0@2 F3@0 B1@2 F2@2 B0@0 F3@2 B1@0 B2@2 B3@2 B2@0 B3@0",
