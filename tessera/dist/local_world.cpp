@@ -55,8 +55,7 @@ void LocalWorld::wait(int rank, const std::function<bool()>& ready,
     if (Doorbell::Clock::now() >= deadline) {
       const std::vector<int> silent = missing();
       throw CommError(what() + ": no answer within " +
-                      detail::concat(static_cast<double>(options_.timeout.count()) / 1e3) +
-                      " s from " + (silent.empty() ? "the peers" : join_ranks(silent)));
+                      seconds_text(options_.timeout) + " from " + (silent.empty() ? "the peers" : join_ranks(silent)));
     }
     bell.sleep(seen, deadline);
   }

@@ -1,6 +1,7 @@
 #include "tessera/dist/process_group.h"
 
 #include <numeric>
+#include <sstream>
 
 #include "tessera/base/error.h"
 #include "tessera/base/placement.h"
@@ -179,6 +180,12 @@ std::string join_ranks(const std::vector<int>& ranks) {
     text += std::to_string(ranks[i]);
   }
   return text;
+}
+
+std::string seconds_text(std::chrono::milliseconds duration) {
+  std::ostringstream text;
+  text << static_cast<double>(duration.count()) / 1e3 << " s";
+  return text.str();
 }
 
 }  // namespace tessera

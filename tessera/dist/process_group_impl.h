@@ -49,4 +49,7 @@ const std::vector<int>& member_list_of(const std::vector<std::vector<int>>& memb
 /// "ranks 1, 3" or "rank 1".
 std::string join_ranks(const std::vector<int>& ranks);
 
+/// "0.1 s".
+std::string seconds_text(std::chrono::milliseconds duration);
+
 }  // namespace tessera
