@@ -14,6 +14,7 @@ namespace tessera {
 enum class Effect {
   kHonoured,
   kNoEffect,  // accepted; named once in one line when given
+  kReserved,  // accepted; what happens is derived, one warning when it asks for something else
   kFixed,     // accepted; named in that line when it asks for something else than what happens
   kRefused,   // only its default is accepted: what it asks for is not built
 };

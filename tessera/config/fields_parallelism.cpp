@@ -67,14 +67,14 @@ std::vector<Field> parallelism_fields() {
                     "Send and receive while computing."),
       TESSERA_FIELD(parallelism.pipeline_parallel_overlap_b_f, kHonoured,
                     "Run a backward together with a forward; asks for the interleaved warm-up."),
-      TESSERA_FIELD(parallelism.pipeline_parallel_schedule, kHonoured,
-                    "Reserved: interleaved 1F1B with several chunks a stage, 1F1B with one.")
+      TESSERA_FIELD(parallelism.pipeline_parallel_schedule, kReserved,
+                    "Interleaved 1F1B with several chunks a stage, 1F1B with one.")
           .one_of("1f1b, interleaved_1f1b, gpipe")
           .any_case(),
-      TESSERA_FIELD(parallelism.pipeline_parallel_enable_dxdw_split, kHonoured,
-                    "Reserved: no effect."),
-      TESSERA_FIELD(parallelism.pipeline_parallel_microbatch_size, kHonoured,
-                    "Reserved: the number of micro-batches is derived from the batch sizes."),
+      TESSERA_FIELD(parallelism.pipeline_parallel_enable_dxdw_split, kReserved,
+                    "Backward is not split."),
+      TESSERA_FIELD(parallelism.pipeline_parallel_microbatch_size, kReserved,
+                    "The number of micro-batches is derived from the batch sizes."),
       TESSERA_UNUSED_FIELD("parallelism.pipeline_parallel_p2p_transport", std::string,
                            "There is one transport."),
 

@@ -3,19 +3,13 @@
 #include <algorithm>
 
 #include "tessera/config/checker.h"
+#include "tessera/config/key_groups.h"
 
 namespace tessera {
 namespace {
 
 void check_dense(Checker& check) {
-  for (const std::string_view key :
-       {"model.num_experts_per_tok", "model.n_shared_experts", "model.moe_intermediate_size",
-        "model.n_group", "model.topk_group", "model.routed_scaling_factor", "model.norm_topk_prob",
-        "model.first_k_dense_replace", "model.moe_layer_freq", "model.decoder_sparse_step",
-        "model.moe_router_score_function", "model.moe_router_enable_expert_bias",
-        "model.moe_router_bias_update_rate", "model.moe_router_load_balancing_type",
-        "model.moe_aux_loss_coeff", "model.moe_router_dtype",
-        "model.moe_router_force_expert_balance", "model.moe_apply_probs_on_input"}) {
+  for (const std::string_view key : kExpertKeys) {
     if (check.given(key)) check.no_effect(key);
   }
 }

@@ -2,6 +2,7 @@
 
 #include "tessera/config/checker.h"
 #include "tessera/config/family.h"
+#include "tessera/config/key_groups.h"
 
 namespace tessera {
 namespace {
@@ -137,15 +138,11 @@ void check_family_keys(Checker& check) {
     check.no_effect("model.mtp_loss_factor");
   }
   if (!m.is_mla()) {
-    for (const std::string_view key :
-         {"model.q_lora_rank", "model.kv_lora_rank", "model.qk_nope_head_dim",
-          "model.qk_rope_head_dim", "model.v_head_dim", "model.rope_interleave"}) {
+    for (const std::string_view key : kLatentKeys) {
       if (check.given(key)) check.no_effect(key);
     }
     if (m.rope_scaling.rope_type != "yarn") {
-      for (const std::string_view key :
-           {"model.rotary_scaling_factor", "model.mscale", "model.mscale_all_dim",
-            "model.beta_fast", "model.beta_slow"}) {
+      for (const std::string_view key : kRotaryKeys) {
         if (check.given(key)) check.no_effect(key);
       }
     }

@@ -46,7 +46,9 @@ void check_tensor_parallel(Checker& check) {
                 "must divide num_attention_heads (" + std::to_string(m.num_attention_heads) + ")",
                 nearest);
   }
-  if (!m.is_mla() && !kv_fits(m.num_key_value_heads, tp)) {
+  // With as many kv heads as heads the line above has said it.
+  const bool grouped = !m.is_mla() && m.num_key_value_heads != m.num_attention_heads;
+  if (grouped && !kv_fits(m.num_key_value_heads, tp)) {
     check.error(kField,
                 "must divide num_key_value_heads (" + std::to_string(m.num_key_value_heads) +
                     ") or be a multiple of it",

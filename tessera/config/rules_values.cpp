@@ -72,6 +72,7 @@ void check_single_values(Checker& check) {
         field.type->equal(field.address_in(check.config), field.address_in(defaults));
     switch (field.effect) {
       case Effect::kHonoured:
+      case Effect::kReserved:
         break;
       case Effect::kNoEffect:
         if (check.given(field.path)) check.no_effect(field.path);

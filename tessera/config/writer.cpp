@@ -1,25 +1,45 @@
 #include <algorithm>
 #include <vector>
 
+#include "tessera/config/family.h"
 #include "tessera/config/field.h"
+#include "tessera/config/key_groups.h"
 #include "tessera/config/load.h"
 #include "tessera/config/schedule_keys.h"
 
 namespace tessera {
 namespace {
 
+template <typename Keys>
+bool holds(const Keys& keys, std::string_view path) {
+  return std::ranges::find(keys, path) != keys.end();
+}
+
+// Keys that mean nothing in this run; written only where they differ from their default, so that
+// reading the text again neither loses them nor names them all.
+bool is_idle(const Config& config, const Field& field) {
+  const std::string_view path = field.path;
+  if (field.effect != Effect::kHonoured) return true;
+  if (path == "optimizer.betas" || path == "optimizer.eps") return config.optimizer.type == "SGD";
+  if (path == "optimizer.momentum") return config.optimizer.type != "SGD";
+  return (!config.model.is_mla() && (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
+      (!config.model.is_moe() && holds(kExpertKeys, path));
+}
+
 // Sections that the file did not have, and keys that the schedule's type would refuse.
-bool is_left_out(const Config& config, const Field& field) {
+bool is_left_out(const Config& config, const Config& defaults, const Field& field) {
   const std::string_view path = field.path;
   if (!field.address) return true;
+  if (is_idle(config, field) &&
+      field.type->equal(field.address_in(config), field.address_in(defaults))) {
+    return true;
+  }
   if (path.starts_with("model.")) return config.model.model_type.empty();
   if (path.starts_with("train_dataset.")) return config.train_dataset.dataloader.type.empty();
   if (path.starts_with("lr_scheduler.")) {
     return config.lr_scheduler.type.empty() ||
         !is_schedule_key(config.lr_scheduler.type, path.substr(path.find('.') + 1));
   }
-  if (path == "callbacks") return config.callbacks.empty();
-  if (path == "lora_config") return !config.lora_config;
   return false;
 }
 
@@ -34,9 +54,11 @@ std::vector<std::string_view> sections_of(std::string_view path) {
 }  // namespace
 
 std::string to_yaml(const Config& config) {
+  Config defaults;
+  defaults.model = family_defaults(config.model.model_type);
   std::vector<const Field*> fields;
   for (const Field& field : all_fields()) {
-    if (!is_left_out(config, field)) fields.push_back(&field);
+    if (!is_left_out(config, defaults, field)) fields.push_back(&field);
   }
   // One block a section: keys of the top first, then sections in the order of the table.
   const auto top = [](const Field* field) {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace tessera {
+
+/// Keys of latent attention, without effect in families that have another one.
+inline constexpr std::array<std::string_view, 6> kLatentKeys = {
+    "model.q_lora_rank",      "model.kv_lora_rank", "model.qk_nope_head_dim",
+    "model.qk_rope_head_dim", "model.v_head_dim",   "model.rope_interleave"};
+
+/// Other names of rotary scaling, for deepseek_v3 and for yarn.
+inline constexpr std::array<std::string_view, 5> kRotaryKeys = {
+    "model.rotary_scaling_factor", "model.mscale", "model.mscale_all_dim", "model.beta_fast",
+    "model.beta_slow"};
+
+/// Keys of experts, without effect in dense families.
+inline constexpr std::array<std::string_view, 20> kExpertKeys = {
+    "model.num_experts_per_tok",
+    "model.n_shared_experts",
+    "model.moe_intermediate_size",
+    "model.moe_shared_expert_intermediate_size",
+    "model.n_group",
+    "model.topk_group",
+    "model.routed_scaling_factor",
+    "model.norm_topk_prob",
+    "model.first_k_dense_replace",
+    "model.moe_layer_freq",
+    "model.decoder_sparse_step",
+    "model.mlp_only_layers",
+    "model.moe_router_score_function",
+    "model.moe_router_enable_expert_bias",
+    "model.moe_router_bias_update_rate",
+    "model.moe_router_load_balancing_type",
+    "model.moe_aux_loss_coeff",
+    "model.moe_router_dtype",
+    "model.moe_router_force_expert_balance",
+    "model.moe_apply_probs_on_input"};
+
+}  // namespace tessera
