@@ -3,7 +3,7 @@
 #include <map>
 #include <sstream>
 
-#include "tessera/base/error.h"
+#include "tessera/dist/gather_text.h"
 #include "tessera/dist/sharded_param.h"
 
 namespace tessera {
@@ -16,24 +16,6 @@ int64_t hash_bits(const at::Tensor& tensor) {
   uint64_t hash = 1469598103934665603ULL;
   for (size_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
   return static_cast<int64_t>(hash);
-}
-
-// Texts of all members, in order; collective.
-std::vector<std::string> gather_texts(const ProcessGroup& group, const std::string& text) {
-  at::Tensor longest = at::scalar_tensor(static_cast<int64_t>(text.size()), at::kLong);
-  group.all_reduce({longest}, ReduceOp::kMax).wait();
-  const int64_t length = longest.item<int64_t>();
-  std::vector<std::string> texts(static_cast<size_t>(group.size()));
-  if (length == 0) return texts;
-  at::Tensor own = at::zeros({length}, at::kByte);
-  std::copy(text.begin(), text.end(), own.mutable_data_ptr<uint8_t>());
-  at::Tensor all = at::zeros({length * group.size()}, at::kByte);
-  group.all_gather({all}, {own}).wait();
-  for (int i = 0; i < group.size(); ++i) {
-    const auto* begin = reinterpret_cast<const char*>(all.const_data_ptr<uint8_t>()) + i * length;
-    texts[static_cast<size_t>(i)] = std::string(begin, strnlen(begin, static_cast<size_t>(length)));
-  }
-  return texts;
 }
 
 }  // namespace
