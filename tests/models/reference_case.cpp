@@ -9,6 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/hf_load.h"
 #include "tessera/config/model_spec.h"
+#include "tests/support/case_path.h"
 
 namespace tessera {
 
@@ -33,15 +34,9 @@ at::Tensor to_tensor(const json& rows, at::ScalarType type) {
 
 }  // namespace
 
-std::filesystem::path cases_folder() {
-  const std::filesystem::path folder =
-      std::filesystem::path(TESSERA_SOURCE_DIR).parent_path() / "shared" / "cases";
-  return std::filesystem::exists(folder) ? folder : std::filesystem::path();
-}
-
 ReferenceCase open_case(const std::string& name) {
   ReferenceCase reference;
-  reference.folder = cases_folder() / name;
+  reference.folder = test::case_path(name);
   const json file = read_json(reference.folder / "model" / "config.json");
   ModelConfig& model = reference.model;
   model.model_type = file.at("model_type");

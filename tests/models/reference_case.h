@@ -1,6 +1,6 @@
 #pragma once
 
-// The reference runs beside the repository (../shared/cases): models, first batches, gradients.
+// The reference runs: models, first batches, gradients.
 
 #include <ATen/core/Tensor.h>
 
@@ -17,9 +17,6 @@ struct ReferenceCase {
   std::filesystem::path folder;
   ModelConfig model;  // everything in float64
 };
-
-/// Folder of the cases, or nothing where they are not beside the repository.
-std::filesystem::path cases_folder();
 
 /// Reads model/config.json.
 ReferenceCase open_case(const std::string& name);
