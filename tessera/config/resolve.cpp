@@ -21,7 +21,9 @@ void resolve_rope(ModelConfig& model, const IsGiven& given) {
     if (!given("model.rope_scaling.beta_fast")) rope.beta_fast = model.beta_fast.value_or(32.0);
     if (!given("model.rope_scaling.beta_slow")) rope.beta_slow = model.beta_slow.value_or(1.0);
   }
-  model.position_embedding_type = rope.rope_type == "yarn" ? "yarn" : "rope";
+  if (model.position_embedding_type == "rope" || model.position_embedding_type == "yarn") {
+    model.position_embedding_type = rope.rope_type == "yarn" ? "yarn" : "rope";
+  }
   if (rope.rope_type == "yarn" && !rope.original_max_position_embeddings) {
     rope.original_max_position_embeddings = model.max_position_embeddings;
   }

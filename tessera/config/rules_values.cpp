@@ -66,10 +66,11 @@ void check_single_values(Checker& check) {
           text && !field.choices.empty()) {
         check_choice(check, field, *text);
       }
-      check_bounds(check, field);
     }
     const bool is_default = !field.address ||
         field.type->equal(field.address_in(check.config), field.address_in(defaults));
+    // A default outside the bounds stands for a key that is missing; its section's rules say so.
+    if (field.address && (!is_default || check.given(field.path))) check_bounds(check, field);
     switch (field.effect) {
       case Effect::kHonoured:
       case Effect::kReserved:
