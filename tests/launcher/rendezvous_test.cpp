@@ -1,0 +1,251 @@
+#include "tessera/launcher/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A socket that listens on a port of the kernel's choice.
+class Listener {
+ public:
+  Listener() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    ::bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    ::listen(descriptor_, 8);
+    socklen_t length = sizeof address;
+    ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  ~Listener() { ::close(descriptor_); }
+  int port() const { return port_; }
+
+ private:
+  int descriptor_;
+  int port_ = 0;
+};
+
+int free_port() { return Listener().port(); }
+
+NodeRequest node(int port, int workers, int local, int node_rank = -1, int timeout = 20) {
+  NodeRequest request;
+  request.worker_num = workers;
+  request.local_worker_num = local;
+  request.master_port = port;
+  request.node_rank = node_rank;
+  request.timeout_seconds = timeout;
+  return request;
+}
+
+std::future<NodeAssignment> launch(const NodeRequest& request) {
+  return std::async(std::launch::async, [request] { return join_nodes(request); });
+}
+
+template <typename E>
+std::string message_of(std::future<NodeAssignment>& launched) {
+  try {
+    launched.get();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "joined";
+}
+
+std::optional<WorkerFailure> wait_for_failure(NodeLink& link) {
+  for (int i = 0; i < 500; ++i) {
+    if (auto failure = link.poll()) return failure;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return std::nullopt;
+}
+
+TEST(Rendezvous, GivenNodeRanksInAnyOrder) {
+  const int port = free_port();
+  auto two = launch(node(port, 6, 2, 2));
+  auto one = launch(node(port, 6, 2, 1));
+  auto zero = launch(node(port, 6, 2, 0));
+  const NodeAssignment a = zero.get();
+  const NodeAssignment b = one.get();
+  const NodeAssignment c = two.get();
+  EXPECT_EQ(a.first_rank, 0);
+  EXPECT_EQ(b.first_rank, 2);
+  EXPECT_EQ(c.first_rank, 4);
+  EXPECT_EQ(a.job_id.size(), 32u);
+  EXPECT_EQ(a.job_id, b.job_id);
+  EXPECT_EQ(a.job_id, c.job_id);
+}
+
+TEST(Rendezvous, RanksAreAssignedWithoutNodeRanks) {
+  const int port = free_port();
+  auto first = launch(node(port, 4, 3));
+  auto second = launch(node(port, 4, 1));
+  const NodeAssignment a = first.get();
+  const NodeAssignment b = second.get();
+  // Whoever got the port is node 0.
+  if (a.first_rank == 0) {
+    EXPECT_EQ(b.first_rank, 3);
+  } else {
+    EXPECT_EQ(b.first_rank, 0);
+    EXPECT_EQ(a.first_rank, 1);
+  }
+}
+
+TEST(Rendezvous, ThePortIsFreeForTheStoreOfRankZero) {
+  const int port = free_port();
+  auto one = launch(node(port, 2, 1, 1));
+  const NodeAssignment zero = join_nodes(node(port, 2, 1, 0));
+  const NodeAssignment other = one.get();
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  EXPECT_EQ(::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::listen(descriptor, 1), 0);
+  ::close(descriptor);
+}
+
+TEST(Rendezvous, MissingWorkersAreNamed) {
+  const int port = free_port();
+  auto one = launch(node(port, 4, 1, 1, 2));
+  auto zero = launch(node(port, 4, 2, 0, 2));
+  const std::string text = message_of<CommError>(zero);
+  EXPECT_THAT(text, AllOf(HasSubstr("3 of 4 workers joined in 2 s (--cluster_time_out)"),
+                          HasSubstr("missing rank")));
+  EXPECT_THAT(message_of<CommError>(one), HasSubstr("3 of 4"));
+}
+
+TEST(Rendezvous, TheMissingRankIsNamed) {
+  auto zero = launch(node(free_port(), 4, 3, -1, 1));
+  EXPECT_THAT(message_of<CommError>(zero), HasSubstr("3 of 4 workers joined in 1 s "
+                                                     "(--cluster_time_out); missing rank 3"));
+}
+
+TEST(Rendezvous, NoNodeZero) {
+  auto one = launch(node(free_port(), 2, 1, 1, 1));
+  EXPECT_THAT(message_of<CommError>(one), HasSubstr("no launcher answered at 127.0.0.1:"));
+}
+
+TEST(Rendezvous, ContradictionsAreRefused) {
+  const int port = free_port();
+  auto zero = launch(node(port, 3, 1, 0, 20));
+  auto other_size = launch(node(port, 4, 1, 1));
+  EXPECT_THAT(message_of<ConfigError>(other_size), HasSubstr("--worker_num is 4 here and 3"));
+  auto too_many = launch(node(port, 3, 3, 1));
+  EXPECT_THAT(message_of<ConfigError>(too_many), HasSubstr("too many"));
+  auto one = launch(node(port, 3, 1, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  auto twin = launch(node(port, 3, 1, 1));
+  EXPECT_THAT(message_of<ConfigError>(twin), HasSubstr("two nodes have --node_rank 1"));
+  auto two = launch(node(port, 3, 1, 2));
+  EXPECT_EQ(zero.get().first_rank, 0);
+  EXPECT_EQ(one.get().first_rank, 1);
+  EXPECT_EQ(two.get().first_rank, 2);
+}
+
+TEST(Rendezvous, ABusyPortIsNamedAtOnce) {
+  const Listener stranger;
+  const auto begin = std::chrono::steady_clock::now();
+  auto zero = launch(node(stranger.port(), 2, 1, 0));
+  EXPECT_THAT(message_of<ConfigError>(zero), HasSubstr("--master_port"));
+  auto unnumbered = launch(node(stranger.port(), 2, 1));
+  EXPECT_THAT(message_of<ConfigError>(unnumbered), HasSubstr("is not the launcher of this run"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+class LinkedNodes : public testing::Test {
+ protected:
+  void SetUp() override {
+    const int port = free_port();
+    auto two = launch(node(port, 3, 1, 2));
+    auto one = launch(node(port, 3, 1, 1));
+    zero_ = join_nodes(node(port, 3, 1, 0));
+    one_ = one.get();
+    two_ = two.get();
+  }
+
+  NodeAssignment zero_, one_, two_;
+};
+
+TEST_F(LinkedNodes, AFailureReachesAllNodes) {
+  WorkerFailure failure;
+  failure.rank = 1;
+  failure.exit_code = 5;
+  failure.report = "rank 1 failed\nits log";
+  one_.link->send_failure(failure);
+  const auto at_zero = wait_for_failure(*zero_.link);
+  ASSERT_TRUE(at_zero);
+  EXPECT_EQ(at_zero->rank, 1);
+  EXPECT_EQ(at_zero->exit_code, 5);
+  EXPECT_THAT(at_zero->report, HasSubstr("its log"));
+  const auto at_two = wait_for_failure(*two_.link);
+  ASSERT_TRUE(at_two);
+  EXPECT_EQ(at_two->exit_code, 5);
+  EXPECT_EQ(at_two->report, "on another node: rank 1 failed");
+}
+
+TEST_F(LinkedNodes, ALauncherThatIsGoneEndsTheOthers) {
+  two_.link.reset();
+  const auto at_zero = wait_for_failure(*zero_.link);
+  ASSERT_TRUE(at_zero);
+  EXPECT_EQ(at_zero->exit_code, 3);
+  EXPECT_EQ(at_zero->report, "the launcher of node 2 is gone");
+  EXPECT_TRUE(wait_for_failure(*one_.link));
+}
+
+TEST_F(LinkedNodes, ALauncherThatIsDoneIsMissedByNobody) {
+  zero_.link->send_done();
+  zero_.link.reset();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(one_.link->poll());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+TEST(PortClaim, OneJobAPort) {
+  const int port = free_port();
+  const PortClaim first(port, "--master_port");
+  try {
+    const PortClaim second(port, "--master_port");
+    FAIL() << "claimed twice";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("port " + std::to_string(port) + " (--master_port)"),
+                                    HasSubstr("another job"), HasSubstr("free is for example")));
+  }
+}
+
+TEST(PortClaim, AStrangerIsSeenAndAReleasedPortIsFree) {
+  int port = 0;
+  {
+    const Listener stranger;
+    port = stranger.port();
+    EXPECT_THROW(PortClaim(port, "--master_port"), ConfigError);
+  }
+  { const PortClaim claim(port, "--master_port"); }
+  const PortClaim again(port, "--master_port");
+}
+
+TEST(Addresses, OursAndOthers) {
+  EXPECT_TRUE(owns_address("127.0.0.1"));
+  EXPECT_TRUE(owns_address("localhost"));
+  EXPECT_FALSE(owns_address("192.0.2.1"));  // for documentation only (RFC 5737)
+  EXPECT_THROW(owns_address("no.such.host.invalid"), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,124 @@
+#include "tessera/launcher/worker_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+std::optional<WorkerEnvironment> read(const std::map<std::string, std::string>& variables) {
+  return read_worker_environment([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+std::string refusal(const std::map<std::string, std::string>& variables) {
+  try {
+    read(variables);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(WorkerEnvironment, NoneOutsideALauncher) { EXPECT_FALSE(read({{"HOME", "/root"}})); }
+
+TEST(WorkerEnvironment, Torchrun) {
+  const auto worker = read({{"RANK", "5"},
+                            {"WORLD_SIZE", "8"},
+                            {"LOCAL_RANK", "1"},
+                            {"LOCAL_WORLD_SIZE", "4"},
+                            {"MASTER_ADDR", "node0"},
+                            {"MASTER_PORT", "29500"},
+                            {"TORCHELASTIC_RUN_ID", "job"},
+                            {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  ASSERT_TRUE(worker);
+  EXPECT_EQ(worker->rank, 5);
+  EXPECT_EQ(worker->world, 8);
+  EXPECT_EQ(worker->local_rank, 1);
+  EXPECT_EQ(worker->local_world, 4);
+  EXPECT_EQ(worker->master_addr, "node0");
+  EXPECT_EQ(worker->master_port, 29500);
+  EXPECT_EQ(worker->job_id, "job");
+  EXPECT_TRUE(worker->agent_store);
+}
+
+TEST(WorkerEnvironment, OurLauncherComesBeforeSlurm) {
+  const auto worker = read({{"RANK", "1"},
+                            {"WORLD_SIZE", "2"},
+                            {"TESSERA_JOB_ID", "abc"},
+                            {"SLURM_PROCID", "0"},
+                            {"SLURM_STEP_ID", "0"},
+                            {"SLURM_NTASKS", "1"},
+                            {"SLURM_LOCALID", "0"}});
+  EXPECT_EQ(worker->rank, 1);
+  EXPECT_EQ(worker->job_id, "abc");
+  EXPECT_FALSE(worker->agent_store);
+}
+
+TEST(WorkerEnvironment, SlurmStep) {
+  const auto worker = read({{"SLURM_PROCID", "9"},
+                            {"SLURM_STEP_ID", "2"},
+                            {"SLURM_JOB_ID", "1234567"},
+                            {"SLURM_NTASKS", "16"},
+                            {"SLURM_STEP_NUM_TASKS", "12"},
+                            {"SLURM_LOCALID", "1"},
+                            {"SLURM_STEP_NODELIST", "gpu[07-08,11],cpu3"}});
+  ASSERT_TRUE(worker);
+  EXPECT_EQ(worker->rank, 9);
+  EXPECT_EQ(worker->world, 12);
+  EXPECT_EQ(worker->local_rank, 1);
+  EXPECT_EQ(worker->master_addr, "gpu07");
+  EXPECT_EQ(worker->master_port, 24569);
+  EXPECT_EQ(worker->job_id, "1234567.2");
+}
+
+TEST(WorkerEnvironment, ABatchScriptIsNoWorker) {
+  EXPECT_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}}));
+}
+
+TEST(WorkerEnvironment, FirstHostOfPlainLists) {
+  std::map<std::string, std::string> step = {
+      {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}};
+  step["SLURM_STEP_NODELIST"] = "alpha,beta[1-2]";
+  EXPECT_EQ(read(step)->master_addr, "alpha");
+  step["SLURM_STEP_NODELIST"] = "alone";
+  EXPECT_EQ(read(step)->master_addr, "alone");
+  step["MASTER_ADDR"] = "given";
+  step["MASTER_PORT"] = "4000";
+  EXPECT_EQ(read(step)->master_addr, "given");
+  EXPECT_EQ(read(step)->master_port, 4000);
+}
+
+TEST(WorkerEnvironment, OpenMpi) {
+  const auto worker = read({{"OMPI_COMM_WORLD_RANK", "3"},
+                            {"OMPI_COMM_WORLD_SIZE", "4"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}});
+  EXPECT_EQ(worker->rank, 3);
+  EXPECT_EQ(worker->master_addr, "127.0.0.1");
+  EXPECT_THAT(refusal({{"OMPI_COMM_WORLD_RANK", "3"},
+                       {"OMPI_COMM_WORLD_SIZE", "4"},
+                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+              HasSubstr("mpirun -x MASTER_ADDR="));
+}
+
+TEST(WorkerEnvironment, RefusesWhatMakesNoSense) {
+  EXPECT_THAT(refusal({{"RANK", "1"}}), HasSubstr("RANK is set, but not WORLD_SIZE"));
+  EXPECT_THAT(refusal({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), HasSubstr("RANK=x must be a number"));
+  EXPECT_THAT(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "70000"}}),
+              HasSubstr("MASTER_PORT must be 1 to 65535"));
+}
+
+}  // namespace
+}  // namespace tessera

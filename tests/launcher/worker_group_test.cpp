@@ -1,0 +1,266 @@
+#include "tessera/launcher/worker_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <thread>
+
+#include "temporary_folder.h"
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Seconds = std::chrono::duration<double>;
+
+struct Ended {
+  int code = 0;
+  double seconds = 0.0;
+  std::string out;
+  std::string err;
+};
+
+class WorkerGroup : public testing::Test {
+ protected:
+  // Workers are shell scripts; $RANK tells them apart.
+  std::vector<Worker> workers(int count, const std::string& script, int echoed = -1) {
+    std::vector<Worker> list;
+    for (int rank = 0; rank < count; ++rank) {
+      Worker worker;
+      worker.rank = rank;
+      worker.program.argv = {"/bin/sh", "-c", script};
+      worker.program.environment = {{"RANK", std::to_string(rank)}, {"DIR", folder_.path()}};
+      worker.program.output = folder_ / ("worker_" + std::to_string(rank) + ".log");
+      worker.echo = rank == echoed;
+      list.push_back(worker);
+    }
+    return list;
+  }
+
+  Ended run(const std::vector<Worker>& list) {
+    Ended ended;
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      ended.code = run_worker_group(list, options_);
+    } catch (...) {
+      testing::internal::GetCapturedStdout();
+      testing::internal::GetCapturedStderr();
+      throw;
+    }
+    ended.seconds = Seconds(std::chrono::steady_clock::now() - begin).count();
+    ended.out = testing::internal::GetCapturedStdout();
+    ended.err = testing::internal::GetCapturedStderr();
+    return ended;
+  }
+
+  std::string log(int rank) {
+    return read_file(folder_ / ("worker_" + std::to_string(rank) + ".log"));
+  }
+
+  // The pid that a worker left in the file `name`.
+  pid_t pid_in(const std::string& name) {
+    for (int i = 0; i < 500; ++i) {
+      const std::string text = read_file(folder_ / name);
+      if (!text.empty() && text.back() == '\n') return std::stoi(text);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1;
+  }
+
+  static bool gone(pid_t pid) {
+    for (int i = 0; i < 300; ++i) {
+      if (::kill(pid, 0) != 0) return true;
+      // An orphan that nobody reaps is gone as well.
+      const std::string state = read_file("/proc/" + std::to_string(pid) + "/stat");
+      if (state.find(") Z ") != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  static int occurrences(const std::string& text, const std::string& what) {
+    int count = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+      ++count;
+    return count;
+  }
+
+  TemporaryFolder folder_;
+  WorkerGroupOptions options_;
+};
+
+TEST_F(WorkerGroup, AllEndWell) {
+  const Ended ended = run(workers(3, "echo hello from $RANK"));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(log(0), "hello from 0\n");
+  EXPECT_EQ(log(2), "hello from 2\n");
+  EXPECT_EQ(ended.out, "");
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST_F(WorkerGroup, EchoCopiesOneLogWhole) {
+  const Ended ended = run(workers(2, "echo one; echo two >&2; printf three", /*echoed=*/0));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, "one\ntwo\nthree\n");
+}
+
+TEST_F(WorkerGroup, FirstFailureIsReportedOnceWithItsErrorAndTheEndOfItsLog) {
+  const Ended ended = run(workers(
+      4,
+      "if [ $RANK = 2 ]; then echo step 1; echo step 2; echo 'error: bad news'; exit 5; fi; "
+      "sleep 0.3; echo 'error: peer lost'; exit 3"));
+  EXPECT_EQ(ended.code, 5);
+  EXPECT_THAT(ended.err, HasSubstr("rank 2 failed with exit code 5"));
+  EXPECT_EQ(occurrences(ended.err, "error: bad news"), 1);
+  EXPECT_THAT(ended.err, HasSubstr("step 2"));
+  EXPECT_THAT(ended.err, HasSubstr(folder_ / "worker_2.log"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("peer lost")));
+}
+
+TEST_F(WorkerGroup, ALostPeerIsNotTheCause) {
+  // Rank 0 notices first and leaves with 3; rank 1 is what is wrong.
+  const Ended ended =
+      run(workers(2, "if [ $RANK = 1 ]; then sleep 0.4; echo 'error: mine'; exit 1; fi; exit 3"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 failed with exit code 1"));
+}
+
+TEST_F(WorkerGroup, LinkFailureAloneIsReported) {
+  const Ended ended = run(workers(2, "exit 3"));
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("rank 0 failed with exit code 3"));
+}
+
+TEST_F(WorkerGroup, EchoedErrorAppearsOnceAndLast) {
+  const Ended ended =
+      run(workers(2,
+                  "if [ $RANK = 0 ]; then echo working; echo 'error: broken' >&2; exit 4; fi; "
+                  "sleep 30",
+                  /*echoed=*/0));
+  EXPECT_EQ(ended.code, 4);
+  EXPECT_EQ(ended.out, "working\n");
+  EXPECT_EQ(occurrences(ended.out + ended.err, "error: broken"), 1);
+  EXPECT_EQ(occurrences(ended.out + ended.err, "working"), 1);
+}
+
+TEST_F(WorkerGroup, AKilledWorkerIsCodeThreeAndTheOthersEndInTime) {
+  options_.settle = std::chrono::milliseconds(300);
+  options_.terminate = std::chrono::milliseconds(500);
+  const Ended ended =
+      run(workers(4,
+                  "if [ $RANK = 1 ]; then echo last words; kill -9 $$; fi; "
+                  "trap '' TERM; echo $$ > $DIR/pid$RANK; while :; do sleep 0.1; done"));
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_LT(ended.seconds, 3.0);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_THAT(ended.err, HasSubstr("last words"));
+  for (const char* name : {"pid0", "pid2", "pid3"}) EXPECT_TRUE(gone(pid_in(name))) << name;
+}
+
+TEST_F(WorkerGroup, WhatAWorkerStartedEndsWithIt) {
+  const Ended ended = run(workers(1, "sleep 60 & echo $! > $DIR/child; exit 7"));
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_TRUE(gone(pid_in("child")));
+}
+
+TEST_F(WorkerGroup, ThoseThatEndByThemselvesAreNotDisturbed) {
+  const Ended ended = run(
+      workers(2,
+              "trap 'echo disturbed; exit 9' TERM; if [ $RANK = 0 ]; then exit 5; fi; sleep 0.4; "
+              "echo finished; exit 3"));
+  EXPECT_EQ(ended.code, 5);
+  EXPECT_EQ(log(1), "finished\n");
+}
+
+TEST_F(WorkerGroup, AProgramThatIsMissingIsNamed) {
+  std::vector<Worker> list = workers(2, "sleep 60");
+  list[1].program.argv[0] = "/no/such/program";
+  try {
+    run(list);
+    FAIL() << "started";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot start /no/such/program"));
+  }
+}
+
+TEST_F(WorkerGroup, ALogThatCannotBeWrittenIsNamed) {
+  std::vector<Worker> list = workers(1, "true");
+  list[0].program.output = folder_ / "no/such/folder.log";
+  EXPECT_THROW(run(list), ConfigError);
+}
+
+TEST_F(WorkerGroup, CoresAreBound) {
+  std::vector<Worker> list = workers(1, "grep Cpus_allowed_list /proc/self/status");
+  list[0].program.cpus = {0};
+  EXPECT_EQ(run(list).code, 0);
+  EXPECT_THAT(log(0), HasSubstr("\t0\n"));
+}
+
+// The signal arrives as from a user: at this process, while it waits.
+class Interrupter {
+ public:
+  Interrupter(std::vector<int> signals, std::function<void()> ready)
+      : thread_([signals = std::move(signals), ready = std::move(ready)] {
+          sigset_t all;
+          sigfillset(&all);
+          pthread_sigmask(SIG_BLOCK, &all, nullptr);
+          ready();
+          for (const int number : signals) {
+            ::kill(::getpid(), number);
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          }
+        }) {}
+  ~Interrupter() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+TEST_F(WorkerGroup, ASignalIsForwardedAndTheStepEnds) {
+  const std::vector<Worker> list =
+      workers(2,
+              "trap 'echo step done; exit 143' TERM; echo $$ > $DIR/pid$RANK; "
+              "while :; do sleep 0.05; done");
+  Interrupter user({SIGTERM}, [&] { pid_in("pid0"), pid_in("pid1"); });
+  const Ended ended = run(list);
+  EXPECT_EQ(ended.code, 128 + SIGTERM);
+  EXPECT_THAT(log(0), HasSubstr("step done"));
+  EXPECT_THAT(log(1), HasSubstr("step done"));
+  EXPECT_EQ(occurrences(ended.err, "\n"), 1);  // one line
+}
+
+TEST_F(WorkerGroup, ASecondSignalKills) {
+  const std::vector<Worker> list =
+      workers(2, "trap '' INT; echo $$ > $DIR/pid$RANK; while :; do sleep 0.05; done");
+  Interrupter user({SIGINT, SIGINT}, [&] { pid_in("pid0"), pid_in("pid1"); });
+  const Ended ended = run(list);
+  EXPECT_EQ(ended.code, 128 + SIGINT);
+  EXPECT_LT(ended.seconds, 5.0);
+}
+
+TEST_F(WorkerGroup, WorkersDieWithAKilledLauncher) {
+  const std::vector<Worker> list =
+      workers(2, "echo $$ > $DIR/pid$RANK; while :; do sleep 0.1; done");
+  const pid_t launcher = ::fork();  // nothing else runs in this process
+  if (launcher == 0) {
+    run_worker_group(list, WorkerGroupOptions());
+    ::_exit(0);
+  }
+  const pid_t first = pid_in("pid0");
+  const pid_t second = pid_in("pid1");
+  ASSERT_GT(first, 0);
+  ::kill(launcher, SIGKILL);
+  ::waitpid(launcher, nullptr, 0);
+  EXPECT_TRUE(gone(first));
+  EXPECT_TRUE(gone(second));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,318 @@
+#include "tessera/planner/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "tessera/base/error.h"
+#include "tessera/config/load.h"
+#include "tessera/config/model_spec.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using Groups = std::vector<std::vector<int64_t>>;
+
+Config load(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  const ConfigResult result =
+      load_config(std::string(TESSERA_SOURCE_DIR) + "/configs/" + name + ".yaml", overrides);
+  EXPECT_TRUE(result.ok()) << format_issues(result.issues);
+  return result.config;
+}
+
+Plan plan(const std::string& name, int64_t world, const std::vector<std::string>& overrides = {}) {
+  return make_plan(load(name, overrides), world);
+}
+
+// --- the scenes of the specification
+// ---------------------------------------------------------------
+
+TEST(PlanScenes, FullySharded) {
+  const Plan p = plan("fsdp", 8);
+  EXPECT_EQ(p.dims, (ParallelDims{8, 1, 1, 8, 1, 1, 1}));
+  EXPECT_EQ(p.batch, (BatchPlan{8, 1, 2, 16, 16}));
+  EXPECT_EQ(p.dims.groups(Axis::kFsdp), (Groups{{0, 1, 2, 3, 4, 5, 6, 7}}));
+}
+
+TEST(PlanScenes, HybridSharded) {
+  const Plan p = plan("hsdp", 16);
+  EXPECT_EQ(p.dims, (ParallelDims{16, 1, 2, 8, 1, 1, 1}));
+  EXPECT_EQ(p.dims.groups(Axis::kFsdp),
+            (Groups{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}}));
+  EXPECT_EQ(p.dims.groups(Axis::kDpReplicate).front(), (std::vector<int64_t>{0, 8}));
+}
+
+TEST(PlanScenes, TensorParallel) {
+  const Plan p = plan("tp", 8);
+  EXPECT_EQ(p.dims, (ParallelDims{8, 1, 1, 4, 1, 2, 1}));
+  EXPECT_EQ(p.dims.groups(Axis::kTp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(p.dims.groups(Axis::kFsdp), (Groups{{0, 2, 4, 6}, {1, 3, 5, 7}}));
+}
+
+TEST(PlanScenes, ContextParallel) {
+  EXPECT_EQ(plan("cp_colossal", 8).dims, (ParallelDims{8, 1, 1, 4, 2, 1, 1}));
+  EXPECT_EQ(plan("cp_colossal", 8).dims.fsdp(), 8);
+  EXPECT_EQ(plan("cp_ulysses", 8).dims, (ParallelDims{8, 1, 1, 2, 4, 1, 1}));
+  EXPECT_EQ(plan("cp_hybrid", 8).dims, (ParallelDims{8, 1, 1, 2, 4, 1, 1}));
+}
+
+TEST(PlanScenes, PipelinePlacedEvenly) {
+  const Plan p = plan("pp_auto", 8);
+  EXPECT_EQ(p.dims, (ParallelDims{8, 2, 1, 1, 1, 4, 1}));
+  ASSERT_EQ(p.stages.size(), 2u);
+  ASSERT_EQ(p.stages[0].chunks.size(), 2u);
+  EXPECT_EQ(p.stages[0].chunks[1].virtual_stage, 2);
+  EXPECT_EQ(p.stages[0].chunks[1].first_layer, 4);
+  EXPECT_EQ(p.stages[1].chunks[1].last_layer, 7);
+  ASSERT_TRUE(p.pipeline);
+  EXPECT_NEAR(p.pipeline->idle_over_ideal, 1.0 / 16.0, 1e-12);  // (p - 1) / (v m)
+  EXPECT_TRUE(p.pipeline->better_layers.empty());
+}
+
+TEST(PlanScenes, PipelinePlacedByHandIdlesAndABetterOneIsNamed) {
+  const Plan p = plan("pp_list", 8);
+  const auto& chunks = p.stages;
+  EXPECT_TRUE(chunks[0].chunks[0].embedding);
+  EXPECT_FALSE(chunks[0].chunks[0].head);
+  EXPECT_TRUE(chunks[1].chunks[1].head);
+  EXPECT_EQ(chunks[0].chunks[1].last_layer - chunks[0].chunks[1].first_layer, 4);
+  ASSERT_TRUE(p.pipeline);
+  EXPECT_NEAR(p.pipeline->idle_share[1], 0.57, 0.005);  // whatever the number of micro-batches
+  EXPECT_EQ(p.pipeline->better_layers.size(), 2u);
+  EXPECT_LT(p.pipeline->better_idle_over_ideal, 0.1);
+}
+
+TEST(PlanScenes, ExpertParallel) {
+  const Plan small = plan("ep", 8);
+  EXPECT_EQ(small.dims, (ParallelDims{8, 1, 1, 2, 1, 4, 2}));
+  EXPECT_EQ(small.dims.efsdp(), 4);
+  EXPECT_EQ(small.dims.groups(Axis::kEp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(small.dims.groups(Axis::kEfsdp), (Groups{{0, 2, 4, 6}, {1, 3, 5, 7}}));
+  const Plan large = plan("ep_deredundancy", 16);
+  EXPECT_EQ(large.dims, (ParallelDims{16, 1, 1, 8, 1, 2, 8}));
+  EXPECT_EQ(large.dims.efsdp(), 2);
+}
+
+// --- what is held
+// ------------------------------------------------------------------------------------
+
+class PlanOfEveryScene : public testing::TestWithParam<std::pair<const char*, int64_t>> {};
+
+// Every element has one owner in each replica, but copies of what tensor parallelism leaves whole.
+TEST_P(PlanOfEveryScene, StagesHoldTheWholeModel) {
+  const auto [name, world] = GetParam();
+  const Config config = load(name);
+  const Plan p = make_plan(config, world);
+  EXPECT_EQ(p.parameters, count_parameters(model_spec(config.model)));
+  int64_t sum = 0;
+  for (const StagePlan& stage : p.stages) {
+    for (const ChunkPlan& chunk : stage.chunks) sum += chunk.parameters;
+  }
+  EXPECT_EQ(sum, p.parameters);
+  int64_t held = 0;
+  for (const MemoryPlan& rank : p.memory) held += rank.parameters;
+  if (p.dims.tp == 1) {
+    EXPECT_EQ(held, p.parameters * p.dims.dp_replicate);
+  } else {
+    EXPECT_GT(held, p.parameters * p.dims.dp_replicate);
+    EXPECT_LT(held, p.parameters * p.dims.dp_replicate * p.dims.tp);
+  }
+}
+
+TEST_P(PlanOfEveryScene, TakesMilliseconds) {
+  const auto [name, world] = GetParam();
+  const Config config = load(name);
+  const auto begin = std::chrono::steady_clock::now();
+  make_plan(config, world);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+}
+
+TEST_P(PlanOfEveryScene, TextAndJsonTellTheSame) {
+  const auto [name, world] = GetParam();
+  const Plan p = plan(name, world);
+  const auto json = nlohmann::json::parse(to_json(p));
+  EXPECT_EQ(json["layout"]["world"], world);
+  EXPECT_EQ(json["ranks"].size(), static_cast<size_t>(world));
+  EXPECT_EQ(json["memory_per_rank"].size(), static_cast<size_t>(world));
+  EXPECT_EQ(json["groups"]["fsdp"], nlohmann::json(p.dims.groups(Axis::kFsdp)));
+  EXPECT_EQ(json["groups"].contains("ep"), p.dims.ep > 1);
+  EXPECT_EQ(json.contains("pipeline"), p.dims.pp > 1);
+  const std::string text = to_text(p);
+  EXPECT_THAT(text, HasSubstr(std::to_string(world) + " ranks = dp_replicate"));
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 48) << text;  // one screen
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PlanOfEveryScene,
+                         testing::Values(std::pair{"fsdp", 8}, std::pair{"hsdp", 16},
+                                         std::pair{"tp", 8}, std::pair{"cp_colossal", 8},
+                                         std::pair{"cp_ulysses", 8}, std::pair{"cp_hybrid", 8},
+                                         std::pair{"pp_auto", 8}, std::pair{"pp_list", 8},
+                                         std::pair{"ep", 8}, std::pair{"ep_deredundancy", 16},
+                                         std::pair{"two_nodes", 16}, std::pair{"train_small", 8}),
+                         [](const auto& info) { return std::string(info.param.first); });
+
+TEST(PlanMemory, ExactBytesOfAWorkedExample) {
+  // 3 ranks and a vocabulary of 257: ceil(257 / 3) = 86 rows on ranks 0 and 1, 85 on rank 2.
+  const std::vector<std::string> tiny = {
+      "model.vocab_size=257",      "model.hidden_size=8",         "model.intermediate_size=16",
+      "model.num_hidden_layers=1", "model.num_attention_heads=2", "model.num_key_value_heads=1",
+      "model.head_dim=4",          "training.global_batch_size=3"};
+  const Plan p = plan("fsdp", 3, tiny);
+  // rows x columns: embedding and head 257x8; q 8x8; k, v 4x8; o 8x8; gate, up 16x8; down 8x16;
+  // three norms of 8.
+  const auto rows = [](int64_t n, int64_t part) {
+    const int64_t each = (n + 2) / 3;
+    return std::min(n, (part + 1) * each) - std::min(n, part * each);
+  };
+  for (int64_t r = 0; r < 3; ++r) {
+    const int64_t elements = 2 * rows(257, r) * 8 + 2 * rows(8, r) * 8 + 2 * rows(4, r) * 8 +
+                             2 * rows(16, r) * 8 + rows(8, r) * 16 + 3 * rows(8, r);
+    const MemoryPlan& memory = p.memory[static_cast<size_t>(r)];
+    EXPECT_EQ(memory.parameters, elements);
+    EXPECT_EQ(memory.weights, 4 * elements);
+    EXPECT_EQ(memory.gradients, 4 * elements);
+    EXPECT_EQ(memory.moments, 8 * elements);
+  }
+  // Two units at a time: the layer, then norm and head.
+  const int64_t layer = 2 * 8 * 8 + 2 * 4 * 8 + 3 * 16 * 8 + 2 * 8;
+  EXPECT_EQ(p.memory[0].gathered, 4 * (layer + 257 * 8 + 8));
+}
+
+TEST(PlanMemory, DtypesAndOptimizers) {
+  const auto memory = [](const std::vector<std::string>& overrides) {
+    return plan("fsdp", 8, overrides).memory[0];
+  };
+  const MemoryPlan adam = memory({});
+  EXPECT_EQ(adam.weights, 4 * adam.parameters);
+  EXPECT_EQ(adam.moments, 8 * adam.parameters);
+  EXPECT_EQ(memory({"optimizer.type=SGD"}).moments, 0);
+  EXPECT_EQ(memory({"optimizer.type=SGD", "optimizer.momentum=0.9"}).moments, adam.moments / 2);
+  EXPECT_EQ(memory({"optimizer.amsgrad=true"}).moments, adam.moments / 2 * 3);
+  const MemoryPlan half = memory({"model.compute_dtype=bfloat16"});
+  EXPECT_EQ(half.weights, adam.weights);  // masters
+  EXPECT_LT(half.gathered, adam.gathered * 6 / 10);
+  const MemoryPlan twice = memory({"model.params_dtype=float64", "model.compute_dtype=float64"});
+  EXPECT_EQ(twice.weights, 2 * adam.weights);
+  const MemoryPlan kept = memory({"parallelism.reshard_after_forward_policy=never"});
+  EXPECT_GT(kept.gathered, 4 * adam.gathered / 2);
+  EXPECT_EQ(plan("fsdp", 1).memory[0].gathered, 0);  // the masters themselves
+}
+
+TEST(PlanMemory, FewKvHeadsAreCopied) {
+  const Plan cut = plan("tp", 8, {"parallelism.tensor_parallel=4", "model.num_key_value_heads=4"});
+  const Plan copied =
+      plan("tp", 8, {"parallelism.tensor_parallel=4", "model.num_key_value_heads=2"});
+  // k and v: 4 heads over 4 ranks are as much a rank as 2 heads with two copies each.
+  EXPECT_EQ(cut.memory[0].parameters, copied.memory[0].parameters);
+}
+
+TEST(PlanMemory, ATiedEmbeddingIsCopiedToTheLastStage) {
+  const std::vector<std::string> tied = {"model.tie_word_embeddings=true"};
+  const Plan one = plan("fsdp", 8, tied);
+  const Plan two = plan("pp_auto", 8, tied);
+  const int64_t embedding = 258 * 256;
+  EXPECT_EQ(one.parameters, two.parameters);
+  int64_t sum = 0;
+  for (const StagePlan& stage : two.stages) {
+    for (const ChunkPlan& chunk : stage.chunks) sum += chunk.parameters;
+  }
+  EXPECT_EQ(sum, two.parameters + embedding);
+}
+
+// --- what is sent
+// ------------------------------------------------------------------------------------
+
+// All sizes divide by the shard degree, so the closed forms hold: P parameters of e bytes in units
+// of which all are gathered `g` times a step, F shards, m micro-batches.
+struct Closed {
+  int64_t parameters, head;  // of the model; of the unit with the head
+};
+
+Closed closed(const Config& config) {
+  const int64_t h = config.model.hidden_size;
+  return {count_parameters(model_spec(config.model)), config.model.vocab_size * h + h};
+}
+
+std::vector<std::string> divisible(const std::string& policy) {
+  return {"model.vocab_size=256", "parallelism.reshard_after_forward_policy=" + policy};
+}
+
+TEST(PlanTraffic, GathersAndReductionsOfEachPolicy) {
+  const int64_t m = 2;
+  const auto sent = [&](const std::string& policy) {
+    return plan("fsdp", 8, divisible(policy)).traffic[3].at("fsdp");
+  };
+  const auto [P, head] = closed(load("fsdp", divisible("always")));
+  const int64_t units = 10;
+  const TrafficPlan always = sent("always");
+  EXPECT_EQ(always.operations.at("all_gather").bytes, 7 * (P / 8) * 4 * 2 * m);
+  EXPECT_EQ(always.operations.at("all_gather").calls, units * 2 * m);
+  EXPECT_EQ(always.operations.at("reduce_scatter").bytes, 7 * (P / 8) * 4 * m);
+  EXPECT_EQ(always.operations.at("reduce_scatter").calls, units * m);
+  const TrafficPlan standard = sent("default");  // the head's backward follows its forward
+  EXPECT_EQ(standard.operations.at("all_gather").bytes, 7 * ((2 * P - head) / 8) * 4 * m);
+  EXPECT_EQ(standard.operations.at("reduce_scatter").bytes, 7 * (P / 8) * 4 * m);
+  const TrafficPlan never = sent("never");
+  EXPECT_EQ(never.operations.at("all_gather").bytes, 7 * (P / 8) * 4);
+  EXPECT_EQ(never.operations.at("reduce_scatter").bytes, 7 * (P / 8) * 4 * m);
+}
+
+TEST(PlanTraffic, ReplicasSumTheirShardsOnceAStep) {
+  const Plan p = plan("hsdp", 16, divisible("always"));
+  const int64_t P = p.parameters;
+  EXPECT_EQ(p.traffic[0].at("dp_replicate").operations.at("all_reduce").bytes, P / 8 * 4);
+  EXPECT_EQ(p.traffic[0], p.traffic[8]);
+}
+
+TEST(PlanTraffic, APipelineGathersAndReducesOnceAStep) {
+  const Plan p = plan("two_nodes", 16, {"model.vocab_size=256"});
+  const TrafficPlan& sent = p.traffic[0].at("fsdp");
+  EXPECT_EQ(sent.operations.at("all_gather").calls, 5);  // embedding and four layers
+  EXPECT_EQ(sent.operations.at("reduce_scatter").calls, 5);
+}
+
+TEST(PlanTraffic, HalfPrecisionHalvesTheGathers) {
+  const auto gathered = [](const std::string& dtype) {
+    const Plan p =
+        plan("fsdp", 8, {"model.compute_dtype=" + dtype, "model.layernorm_compute_dtype=" + dtype});
+    return p.traffic[0].at("fsdp").operations.at("all_gather").bytes;
+  };
+  EXPECT_EQ(2 * gathered("bfloat16"), gathered("float32"));
+}
+
+TEST(PlanTraffic, OneRankSendsNothing) { EXPECT_TRUE(plan("fsdp", 1).traffic[0].empty()); }
+
+// --- idle time
+// ------------------------------------------------------------------------------------------
+
+TEST(PlanPipeline, AnyNumberOfMicroBatches) {
+  const auto idle = [](int64_t micro_batches) {
+    return plan("pp_auto", 8, {"training.global_batch_size=" + std::to_string(micro_batches)})
+        .pipeline->idle_over_ideal;
+  };
+  EXPECT_NEAR(idle(5), 1.0 / 10.0, 1e-12);
+  EXPECT_NEAR(idle(1), 1.0, 1e-12);
+}
+
+// --- data
+// -------------------------------------------------------------------------------------------------
+
+TEST(PlanData, MissingFilesAreNamedNotThrown) {
+  const Plan p = plan("fsdp", 8, {"train_dataset.dataloader.config.data_path=[/no/such/tokens]"});
+  EXPECT_THAT(p.data.problem, HasSubstr("/no/such/tokens"));
+  EXPECT_THAT(to_text(p), HasSubstr("/no/such/tokens"));
+}
+
+TEST(PlanBatch, TheFloorIsShown) {
+  const Plan p = plan("fsdp", 8, {"training.global_batch_size=20"});
+  EXPECT_EQ(p.batch.effective_batch, 16);
+  EXPECT_THAT(to_text(p), HasSubstr("20 were asked: floor(20 / (8 x 1)) = 2 micro-batches"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,166 @@
+// The torch-free programs, run as a user runs them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/launcher/temporary_folder.h"
+#include "tests/support/run_program.h"
+
+namespace tessera {
+namespace {
+
+using test::ProgramResult;
+using test::run_program;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+std::string config(const std::string& name) {
+  return std::string(TESSERA_SOURCE_DIR) + "/configs/" + name + ".yaml";
+}
+
+ProgramResult tessera_program(const std::vector<std::string>& arguments,
+                              const std::vector<std::string>& environment = {}) {
+  return run_program("tessera", arguments, environment);
+}
+
+TEST(Front, HelpOfEveryCommandHasExamples) {
+  for (const char* command :
+       {"train", "plan", "parity", "preprocess", "inspect", "export", "launch"}) {
+    const ProgramResult result = tessera_program({command, "--help"});
+    EXPECT_EQ(result.code, 0) << command;
+    EXPECT_THAT(result.output, HasSubstr("Example")) << command;
+    EXPECT_EQ(result.errors, "") << command;
+  }
+  EXPECT_THAT(tessera_program({"--help"}).output, HasSubstr("Example"));
+  EXPECT_THAT(run_program("msrun", {"--help"}).output, HasSubstr("Example"));
+  EXPECT_THAT(run_program("run_mindformer.py", {"--help"}).output, HasSubstr("Example"));
+}
+
+TEST(Front, VersionNamesBoth) {
+  const ProgramResult result = tessera_program({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.output, MatchesRegex("tessera [0-9.]+ \\(libtorch [0-9.+a-z]+\\)\n"));
+}
+
+TEST(Front, WrongFlagsAreCodeTwoInOneLine) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {"trian"},
+      {"train"},
+      {"plan", "--config", config("fsdp")},
+      {"plan", "--config", config("fsdp"), "--ranks", "0"},
+      {"plan", "--config", config("fsdp"), "--ranks", "eight"},
+      {"train", "--config", config("fsdp"), "--ranks", "-1"},
+      {"train", "--config", config("fsdp"), "--rank", "8"},
+      {"parity", "--config", config("fsdp"), "--ranks", "8", "--dtype", "int8"},
+      {"inspect", "/no/such/prefix"},
+      {"preprocess", "--input", "/no/such/file", "--output", "/tmp/x"},
+      {"export", "--checkpoint", "a", "--output", "b"},
+  };
+  for (const auto& arguments : wrong) {
+    const ProgramResult result = tessera_program(arguments);
+    EXPECT_EQ(result.code, 2) << testing::PrintToString(arguments) << result.errors;
+    EXPECT_THAT(result.errors, MatchesRegex("error: [^\n]+\n"))
+        << testing::PrintToString(arguments);
+    EXPECT_EQ(result.output, "");
+  }
+}
+
+TEST(Front, PlanOfTheSameFileAsTextAndJson) {
+  const ProgramResult text = tessera_program({"plan", "--config", config("hsdp"), "--ranks", "16"});
+  EXPECT_EQ(text.code, 0) << text.errors;
+  EXPECT_THAT(text.output, HasSubstr("16 ranks = dp_replicate 2 x dp_shard 8"));
+  const ProgramResult json =
+      tessera_program({"plan", "--config", config("hsdp"), "--ranks", "16", "--json"});
+  EXPECT_EQ(json.code, 0);
+  EXPECT_EQ(nlohmann::json::parse(json.output)["layout"]["dp_replicate"], 2);
+}
+
+TEST(Front, AllErrorsOfAFileAtOnceAndOnce) {
+  const ProgramResult result =
+      tessera_program({"plan", "--config", config("tp"), "--ranks", "6", "--set",
+                       "training.global_batchsize=4", "--set", "optimizer.type=Adagrad", "--set",
+                       "model.num_attention_heads=7", "--set", "parallelism.tensor_parallel=4"});
+  EXPECT_EQ(result.code, 2);
+  for (const char* text : {"global_batchsize", "did you mean", "Adagrad", "num_attention_heads",
+                           "tensor_parallel", "6 ranks"}) {
+    EXPECT_THAT(result.errors, HasSubstr(text));
+  }
+  EXPECT_EQ(result.output, "");
+}
+
+TEST(Front, TheSameVerdictEverywhere) {
+  const std::vector<std::string> wrong = {"--set", "parallelism.data_parallel_shard=3"};
+  const auto verdict = [&](std::vector<std::string> arguments, const std::string& program) {
+    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+    const ProgramResult result = run_program(program, arguments);
+    EXPECT_EQ(result.code, 2) << program;
+    const size_t line = result.errors.find("parallelism.data_parallel_shard = 3");
+    EXPECT_NE(line, std::string::npos) << result.errors;
+    return result.errors.substr(line, result.errors.find('\n', line) - line);
+  };
+  const std::string file = config("fsdp");
+  const std::string plan = verdict({"plan", "--config", file, "--ranks", "8"}, "tessera");
+  EXPECT_EQ(verdict({"train", "--config", file, "--ranks", "8"}, "tessera"), plan);
+  EXPECT_EQ(verdict({"train", "--config", file, "--ranks", "8", "--dry-run"}, "tessera"), plan);
+  EXPECT_EQ(verdict({"parity", "--config", file, "--ranks", "8"}, "tessera"), plan);
+  EXPECT_EQ(
+      verdict({"--worker_num=8", "--join=True", "run_mindformer.py", "--config", file}, "msrun"),
+      plan);
+}
+
+TEST(Front, AsAWorkerTheWorldComesFromTheLauncherAndOneRankSpeaks) {
+  const std::vector<std::string> arguments = {"train", "--config", config("tp"), "--set",
+                                              "parallelism.tensor_parallel=4"};
+  const auto as_rank = [&](const std::string& rank) {
+    return tessera_program(arguments, {"RANK=" + rank, "WORLD_SIZE=6"});
+  };
+  EXPECT_EQ(as_rank("0").code, 2);
+  EXPECT_THAT(as_rank("0").errors, HasSubstr("6 ranks"));
+  EXPECT_EQ(as_rank("1").code, 2);
+  EXPECT_THAT(as_rank("1").errors, Not(HasSubstr("tensor_parallel")));
+  const ProgramResult both = tessera_program({"train", "--config", config("tp"), "--ranks", "6"},
+                                             {"RANK=0", "WORLD_SIZE=6"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.errors, HasSubstr("leave --ranks out"));
+}
+
+TEST(Front, PreprocessInspectAndDryRun) {
+  TemporaryFolder folder;
+  write_file(folder / "text", std::string(20000, 'x'));
+  const ProgramResult made = tessera_program(
+      {"preprocess", "--input", folder / "text", "--output", folder / "tokens", "--append-eod"});
+  EXPECT_EQ(made.code, 0) << made.errors;
+  EXPECT_THAT(made.output, HasSubstr("1 documents, 20001 tokens"));
+  const ProgramResult seen =
+      tessera_program({"inspect", folder / "tokens.idx", "--verify", "--eod", "256"});
+  EXPECT_EQ(seen.code, 0) << seen.errors;
+  EXPECT_THAT(seen.output, HasSubstr("20001"));
+  const ProgramResult dry =
+      tessera_program({"train", "--config", config("fsdp"), "--ranks", "8", "--dry-run", "--set",
+                       "train_dataset.dataloader.config.data_path=[" + folder / "tokens" + "]"});
+  EXPECT_EQ(dry.code, 0) << dry.errors;
+  EXPECT_THAT(dry.output, HasSubstr("8 ranks"));
+  EXPECT_THAT(dry.output, HasSubstr("samples"));
+}
+
+TEST(Front, MissingDataStopARunButNotAPlan) {
+  const std::vector<std::string> data = {
+      "--set", "train_dataset.dataloader.config.data_path=[/no/such/tokens]"};
+  std::vector<std::string> plan = {"plan", "--config", config("fsdp"), "--ranks", "8"};
+  plan.insert(plan.end(), data.begin(), data.end());
+  const ProgramResult planned = tessera_program(plan);
+  EXPECT_EQ(planned.code, 0) << planned.errors;
+  EXPECT_THAT(planned.output, HasSubstr("/no/such/tokens"));
+  std::vector<std::string> train = {"train", "--config", config("fsdp"), "--ranks", "8"};
+  train.insert(train.end(), data.begin(), data.end());
+  const ProgramResult trained = tessera_program(train);
+  EXPECT_EQ(trained.code, 2);
+  EXPECT_THAT(trained.errors, HasSubstr("/no/such/tokens"));
+}
+
+}  // namespace
+}  // namespace tessera
