@@ -33,10 +33,10 @@ struct Projections {
   bool in_turn = false;            // one product per part, each handed out as soon as it is ready
   using Receive = std::function<void(size_t part, at::Tensor y_TO)>;
   virtual ~Projections() = default;
+  /// [T, in] -> [T, sum of out_i], the parts side by side. The caller may overwrite it.
+  virtual at::Tensor stacked(const at::Tensor& x_TI);
   /// [T, in] -> receive(i, [T, out_i]) for each part in order; views of one buffer unless in_turn.
   virtual void forward(const at::Tensor& x_TI, const Receive& receive);
-  /// The same, all outputs at once.
-  std::vector<at::Tensor> all(const at::Tensor& x_TI);
 };
 
 struct Embedding {
@@ -52,6 +52,8 @@ struct LossHead {
   std::unique_ptr<Weight> own_weight;
   int64_t chunks = 0;           // pieces of tokens one after the other; 0: chosen by size
   int64_t ignore_label = -100;  // tokens with this label count as masked
+  LossHead() = default;
+  LossHead(LossHead&&) = default;
   virtual ~LossHead() = default;
   /// Scalar: loss_scale x sum over tokens of mask x cross entropy (natural logarithm), in float32
   /// (float64 for a float64 model).

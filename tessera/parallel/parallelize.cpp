@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/config/layer_ranges.h"
+#include "tessera/parallel/tensor_parallel.h"
 
 namespace tessera {
 namespace {
@@ -124,6 +125,7 @@ std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMes
   }
   for (const auto& decoder : model->decoders) {
     share_tied_embedding(*decoder, config, mesh);
+    tensor_parallel(*decoder, config, mesh);
     fully_shard(*model, *decoder, config, mesh);
   }
   return model;

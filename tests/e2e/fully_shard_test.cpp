@@ -9,30 +9,6 @@
 namespace tessera::test {
 namespace {
 
-const std::vector<std::string> kDenseCases = {"llama_sgd64", "llama_adamw64", "qwen3_tied64",
-                                              "qwen3_eod64"};
-
-// One rank's training of a case, made once.
-const RunRecord& one_rank(const std::string& name) {
-  static std::map<std::string, std::unique_ptr<RunRecord>> records;
-  auto& record = records[name];
-  if (!record) {
-    const Config config = load_case(name, {}, 1);
-    record = train(config, 1, config.training.steps);
-  }
-  return *record;
-}
-
-std::string shard(int64_t degree) {
-  return "parallelism.data_parallel_shard=" + std::to_string(degree);
-}
-std::string local_batch(int64_t batch) {
-  return "training.local_batch_size=" + std::to_string(batch);
-}
-std::string policy(const std::string& name) {
-  return "parallelism.reshard_after_forward_policy=" + name;
-}
-
 using Param = std::tuple<std::string, Layout>;
 class FullyShard : public testing::TestWithParam<Param> {};
 
@@ -59,9 +35,7 @@ INSTANTIATE_TEST_SUITE_P(
             Layout{"shard1x4_accumulate2", 4, {shard(1), local_batch(1)}},
             Layout{"shard2", 2, {shard(2), local_batch(2)}},
             Layout{"replicate2_accumulate4", 2, {shard(1), local_batch(1), policy("never")}})),
-    [](const auto& info) {
-      return std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
-    });
+    case_and_layout_name);
 
 TEST(FullyShardFloat32, EqualsOneRank) {
   const Config config = load_case("llama_adamw32", {shard(2), local_batch(1)}, 4);
@@ -73,7 +47,7 @@ TEST(FullyShardFloat32, EqualsOneRank) {
 const std::vector<std::string> kOdd = {
     "model.hidden_size=66",       "model.intermediate_size=131", "model.vocab_size=257",
     "model.num_attention_heads=3", "model.num_key_value_heads=1", "model.head_dim=22",
-    "checkpoint.load_path=",      "training.global_batch_size=12", "training.steps=4"};
+    "checkpoint.load_path=''",    "training.global_batch_size=12", "training.steps=4"};
 
 Config odd_config(std::vector<std::string> set, int64_t ranks) {
   set.insert(set.begin(), kOdd.begin(), kOdd.end());
@@ -95,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Layout{"shard6", 6, {shard(6), local_batch(1)}},
                     Layout{"shard3x2", 6, {shard(3), local_batch(2), policy("never")}},
                     Layout{"shard2x3", 6, {shard(2), local_batch(1), policy("always")}}),
-    [](const auto& info) { return info.param.name; });
+    layout_name);
 
 TEST(Repeatability, SameFileTwiceIsBitwiseEqual) {
   const Config config = load_case("llama_adamw64", {shard(2), local_batch(1)}, 4);

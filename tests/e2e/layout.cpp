@@ -55,6 +55,16 @@ std::unique_ptr<RunRecord> train(const Config& config, int64_t ranks, int64_t st
   return record_run(config, ranks, steps, open_training_data(config));
 }
 
+const RunRecord& one_rank(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<RunRecord>> records;
+  auto& record = records[name];
+  if (!record) {
+    const Config config = load_case(name, {}, 1);
+    record = train(config, 1, config.training.steps);
+  }
+  return *record;
+}
+
 void expect_same_training(const RunRecord& run, const RunRecord& reference, double tolerance) {
   ASSERT_EQ(run.steps.size(), reference.steps.size());
   for (size_t i = 0; i < run.steps.size(); ++i) {

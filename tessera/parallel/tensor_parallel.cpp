@@ -1,0 +1,91 @@
+#include "tessera/parallel/tensor_parallel.h"
+
+#include "tessera/base/error.h"
+#include "tessera/parallel/tensor_parallel_layers.h"
+
+namespace tessera {
+namespace {
+
+const AxisCut kRows{"tp", 0, 1};
+const AxisCut kColumns{"tp", 1, 1};
+
+// Every rank computes with all of it, on its own tokens or heads: the gradient is a partial sum.
+void replicate(Weight& weight) {
+  for (ParameterPart& part : weight.parts) part.partial.emplace_back("tp");
+}
+
+void cut(Weight& weight, const AxisCut& how) {
+  for (ParameterPart& part : weight.parts) part.cuts.push_back(how);
+}
+
+// Rows of the key and value heads: cut, or copied where there are fewer heads than ranks.
+void cut_heads(Weight& weight, size_t part, int64_t heads, int tp) {
+  if (!weight.present()) return;
+  ParameterPart& p = weight.parts[part];
+  if (heads % tp == 0) {
+    p.cuts.push_back(kRows);
+    return;
+  }
+  TESSERA_CHECK(tp % heads == 0, heads, " key/value heads over tp ", tp);
+  p.cuts.push_back({"tp", 0, static_cast<int>(tp / heads)});
+  p.partial.emplace_back("tp");  // over the copies
+}
+
+void attention(Attention& attention, const Config& config, const ProcessGroup& tp) {
+  Projections& qkv = *attention.qkv_proj;
+  const int64_t kv_heads = config.model.num_key_value_heads;
+  for (Weight* weight : {&qkv.weight, &qkv.bias}) {
+    cut_heads(*weight, 0, config.model.num_attention_heads, tp.size());
+    cut_heads(*weight, 1, kv_heads, tp.size());
+    cut_heads(*weight, 2, kv_heads, tp.size());
+  }
+  for (size_t part = 0; part < qkv.part_rows.size(); ++part) {
+    qkv.part_rows[part] /= tp.size() / qkv.weight.parts[part].cuts.back().copies;
+  }
+  attention.qkv_proj = std::make_unique<ColumnProjections>(std::move(qkv), tp);
+  cut(attention.o_proj->weight, kColumns);
+  replicate(attention.o_proj->bias);
+  attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp);
+  if (attention.q_norm) replicate(attention.q_norm->weight);
+  if (attention.k_norm) replicate(attention.k_norm->weight);
+}
+
+void feed_forward(Mlp& mlp, const ProcessGroup& tp) {
+  Projections& gate_up = *mlp.gate_up_proj;
+  cut(gate_up.weight, kRows);
+  cut(gate_up.bias, kRows);
+  for (int64_t& rows : gate_up.part_rows) rows /= tp.size();
+  mlp.gate_up_proj = std::make_unique<ColumnProjections>(std::move(gate_up), tp);
+  cut(mlp.down_proj->weight, kColumns);
+  replicate(mlp.down_proj->bias);
+  mlp.down_proj = std::make_unique<RowLinear>(std::move(*mlp.down_proj), tp);
+}
+
+}  // namespace
+
+void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
+  const ProcessGroup& tp = mesh["tp"];
+  if (tp.size() == 1) return;
+  if (decoder.embedding) {
+    cut(decoder.embedding->weight, kRows);
+    // A tied head points at the weight, which moves into the new embedding.
+    const bool tied = decoder.head && decoder.head->weight == &decoder.embedding->weight;
+    decoder.embedding =
+        std::make_unique<VocabularyEmbedding>(std::move(*decoder.embedding), tp);
+    if (tied) decoder.head->weight = &decoder.embedding->weight;
+  }
+  for (const auto& layer : decoder.layers) {
+    replicate(layer->input_norm->weight);
+    replicate(layer->post_attention_norm->weight);
+    attention(dynamic_cast<Attention&>(*layer->attention), config, tp);
+    feed_forward(dynamic_cast<Mlp&>(*layer->mlp), tp);
+  }
+  if (decoder.head) {
+    replicate(decoder.norm->weight);
+    if (decoder.head->own_weight) cut(*decoder.head->own_weight, kRows);
+    decoder.head = std::make_unique<VocabularyLossHead>(
+        std::move(*decoder.head), tp, config.parallelism.enable_loss_parallel);
+  }
+}
+
+}  // namespace tessera

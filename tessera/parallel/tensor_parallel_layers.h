@@ -1,0 +1,48 @@
+#pragma once
+
+// The parallel versions of the seams. Each takes over the weights of a plain one. n ranks in `group`;
+// T tokens, of which this rank's residual stream holds T / n.
+
+#include <memory>
+
+#include "tessera/dist/process_group.h"
+#include "tessera/nn/seams.h"
+
+namespace tessera {
+
+/// [T / n, I] -> [T, O_i / n]: one gather for all parts; rows of every part are cut.
+struct ColumnProjections : Projections {
+  ColumnProjections(Projections&& plain, ProcessGroup group);
+  at::Tensor stacked(const at::Tensor& x_TI) override;
+  void forward(const at::Tensor& x_TI, const Receive& receive) override;
+  ProcessGroup group;
+};
+
+/// [T, I / n] -> [T / n, O]: columns are cut, partial products are reduce-scattered; the bias is
+/// added to the slice.
+struct RowLinear : Linear {
+  RowLinear(Linear&& plain, ProcessGroup group);
+  at::Tensor forward(const at::Tensor& x_TI) override;
+  ProcessGroup group;
+};
+
+/// ids [T] -> [T / n, H]: each rank looks up its rows of the vocabulary.
+struct VocabularyEmbedding : Embedding {
+  VocabularyEmbedding(Embedding&& plain, ProcessGroup group);
+  at::Tensor forward(const at::Tensor& ids_T) override;
+  ProcessGroup group;
+};
+
+/// The loss over a head whose rows are cut. With `loss_parallel` the logits stay cut: maximum, sum of
+/// exponentials and target logit are summed over the ranks; else the logits are gathered. Same loss
+/// on every rank.
+struct VocabularyLossHead : LossHead {
+  VocabularyLossHead(LossHead&& plain, ProcessGroup group, bool loss_parallel);
+  at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T, const at::Tensor& mask_T,
+                  double loss_scale) override;
+  at::Tensor logits(const at::Tensor& x_TH) override;  // [T, V]
+  ProcessGroup group;
+  bool loss_parallel;
+};
+
+}  // namespace tessera
