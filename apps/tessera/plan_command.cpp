@@ -1,3 +1,4 @@
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,13 @@ std::string errors_as_json(const Preflight& checked) {
   return nlohmann::ordered_json{{"issues", list}}.dump(2) + "\n";
 }
 
+void write_or_throw(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw ConfigError("cannot write " + path);
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app, Command& command) {
@@ -42,6 +50,7 @@ void add_plan_command(CLI::App& app, Command& command) {
     int64_t ranks = 1;
     std::vector<std::string> overrides;
     bool json = false;
+    std::string svg;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* plan = app.add_subcommand(
@@ -55,9 +64,11 @@ void add_plan_command(CLI::App& app, Command& command) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   plan->add_flag("--json", flags->json, "the whole plan, or all errors, as one JSON object");
+  plan->add_option("--svg", flags->svg, "writes the timeline of the pipeline to this file");
   plan->footer(
       "Examples:\n"
       "  tessera plan --config configs/hsdp.yaml --ranks 16\n"
+      "  tessera plan --config configs/pp_list.yaml --ranks 8 --svg pipeline.svg\n"
       "  tessera plan --config x.yaml --ranks 8 --set parallelism.tensor_parallel=2 --json");
   plan->callback([flags, &command] {
     command = [flags] {
@@ -70,6 +81,9 @@ void add_plan_command(CLI::App& app, Command& command) {
         return static_cast<int>(ExitCode::kConfig);
       }
       report_or_throw(checked, flags->config);
+      if (!flags->svg.empty()) {
+        write_or_throw(flags->svg, pipeline_svg(checked.config, flags->ranks));
+      }
       const Plan result = make_plan(checked.config, flags->ranks);
       std::cout << (flags->json ? to_json(result) : to_text(result));
       return 0;

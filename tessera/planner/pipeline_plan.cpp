@@ -1,6 +1,13 @@
 #include "tessera/planner/pipeline_plan.h"
 
+#include <fmt/format.h>
+
+#include "tessera/base/error.h"
+#include "tessera/config/batch_plan.h"
+#include "tessera/config/derive.h"
+#include "tessera/planner/stage_units.h"
 #include "tessera/schedule/balance.h"
+#include "tessera/schedule/draw.h"
 #include "tessera/schedule/simulate.h"
 
 namespace tessera {
@@ -50,6 +57,7 @@ PipelinePlan plan_pipeline(const Config& config, const ParallelDims& dims,
     plan.peak_live_chunks.push_back(simulation.ranks[static_cast<size_t>(rank)].peak_live);
   }
   plan.order = format_schedule(schedule, /*compute_only=*/true);
+  plan.table = schedule_table(schedule);
 
   const int64_t layers = config.model.num_hidden_layers;
   const std::vector<int64_t> balanced =
@@ -61,6 +69,20 @@ PipelinePlan plan_pipeline(const Config& config, const ParallelDims& dims,
     plan.better_layers = suggest_balanced_layers(layers, options.stages, options.chunks, 0.0, 0.0);
   }
   return plan;
+}
+
+std::string pipeline_svg(const Config& config, int64_t world) {
+  const ParallelDims dims = derive_dims(config, world);
+  if (dims.pp == 1) {
+    throw ConfigError("parallelism.pipeline_parallel = 1: there is no pipeline to draw");
+  }
+  const int64_t micro_batches = make_batch_plan(config.training, dims).micro_batches;
+  const PipelineSchedule schedule = make_schedule(schedule_options(config, dims, micro_batches));
+  const Simulation simulation = run(schedule, layers_by_virtual_stage(plan_stages(config, dims)));
+  const std::string title =
+      fmt::format("{} stages, {} chunks each, {} micro-batches: idle {:.1f} % of the work", dims.pp,
+                  schedule.options.chunks, micro_batches, 100.0 * simulation.idle_over_ideal());
+  return schedule_svg(schedule, simulation, title);
 }
 
 }  // namespace tessera

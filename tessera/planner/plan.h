@@ -70,6 +70,7 @@ struct PipelinePlan {
   std::vector<double> idle_share;         // [pp] idle time over the time of the step
   std::vector<int64_t> peak_live_chunks;  // [pp] (chunk, micro-batch) pairs in flight at most
   std::string order;                      // forwards and backwards, a line a rank
+  std::string table;                      // the same as a timetable, a row a rank
   /// A `pipeline_parallel_layers_per_stage` that idles less, and how much; empty: none does.
   std::vector<std::string> better_layers;
   double better_idle_over_ideal = 0.0;
@@ -106,6 +107,9 @@ Plan make_plan(const Config& config, int64_t world);
 
 /// One screen for a person.
 std::string to_text(const Plan& plan);
+
+/// The timeline of a step's pipeline as a standalone SVG file. Throws ConfigError without a pipeline.
+std::string pipeline_svg(const Config& config, int64_t world);
 
 /// The whole plan as a JSON object. Groups are lists of ranks by axis.
 std::string to_json(const Plan& plan);

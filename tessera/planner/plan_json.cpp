@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tessera/planner/plan.h"
 
@@ -95,6 +96,8 @@ Json pipeline(const PipelinePlan& plan) {
                {"idle_over_ideal", plan.idle_over_ideal},
                {"idle_share", plan.idle_share},
                {"peak_live_chunks", plan.peak_live_chunks}};
+  std::istringstream lines(plan.order);
+  for (std::string line; std::getline(lines, line);) json["order"].push_back(line);
   if (!plan.better_layers.empty()) {
     json["better_layers_per_stage"] = plan.better_layers;
     json["better_idle_over_ideal"] = plan.better_idle_over_ideal;

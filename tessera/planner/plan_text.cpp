@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kRanksShown = 16;
 constexpr size_t kLineWidth = 100;
+constexpr std::ptrdiff_t kTableLines = 8;
 
 std::string bytes_text(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
@@ -163,6 +164,18 @@ std::string traffic_text(const Plan& plan) {
   return text;
 }
 
+// Only a short one: the text is to fit a screen.
+std::string table_text(const std::string& table) {
+  if (std::count(table.begin(), table.end(), '\n') > kTableLines) return "";
+  std::string text = "         ";
+  for (size_t i = 0; i < table.size(); ++i) {
+    text += table[i];
+    const bool line_follows = i + 1 < table.size() && table[i + 1] != '\n';
+    if (table[i] == '\n' && line_follows) text += "         ";
+  }
+  return text;
+}
+
 std::string pipeline_text(const PipelinePlan& plan) {
   std::string text = fmt::format("pipeline {} micro-batches: idle {:.1f} % of the work\n",
                                  plan.micro_batches, 100.0 * plan.idle_over_ideal);
@@ -177,7 +190,7 @@ std::string pipeline_text(const PipelinePlan& plan) {
         "         with pipeline_parallel_layers_per_stage: [\"{}\"] idle {:.1f} % of the work\n",
         joined(plan.better_layers, "\", \""), 100.0 * plan.better_idle_over_ideal);
   }
-  return text;
+  return text + table_text(plan.table);
 }
 
 std::string ranks_text(const Plan& plan) {
@@ -199,10 +212,21 @@ std::string ranks_text(const Plan& plan) {
   if (shown < plan.dims.world) {
     text += fmt::format("         … {} ranks (all: --json)\n", plan.dims.world);
   }
-  bool first = true;
+  // Axes that happen to have the same groups share a line.
+  std::vector<std::pair<std::string, std::string>> lines;
   for (const Axis axis : axes) {
-    text += fmt::format("{} {:<13} {}\n", first ? "groups  " : "        ", axis_name(axis),
-                        groups_text(plan.dims.groups(axis)));
+    const std::string groups = groups_text(plan.dims.groups(axis));
+    const auto same = std::find_if(lines.begin(), lines.end(),
+                                   [&](const auto& line) { return line.second == groups; });
+    if (same == lines.end()) {
+      lines.emplace_back(axis_name(axis), groups);
+    } else {
+      same->first += " = " + std::string(axis_name(axis));
+    }
+  }
+  bool first = true;
+  for (const auto& [names, groups] : lines) {
+    text += fmt::format("{} {}: {}\n", first ? "groups  " : "        ", names, groups);
     first = false;
   }
   return text;

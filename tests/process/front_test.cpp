@@ -79,6 +79,18 @@ TEST(Front, PlanOfTheSameFileAsTextAndJson) {
   EXPECT_EQ(nlohmann::json::parse(json.output)["layout"]["dp_replicate"], 2);
 }
 
+TEST(Front, ThePipelineIsDrawn) {
+  TemporaryFolder folder;
+  const ProgramResult drawn = tessera_program(
+      {"plan", "--config", config("pp_list"), "--ranks", "8", "--svg", folder / "p.svg"});
+  EXPECT_EQ(drawn.code, 0) << drawn.errors;
+  EXPECT_THAT(read_file(folder / "p.svg"), HasSubstr("<svg"));
+  const ProgramResult none = tessera_program(
+      {"plan", "--config", config("fsdp"), "--ranks", "8", "--svg", folder / "q.svg"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("no pipeline to draw"));
+}
+
 TEST(Front, AllErrorsOfAFileAtOnceAndOnce) {
   const ProgramResult result =
       tessera_program({"plan", "--config", config("tp"), "--ranks", "6", "--set",
