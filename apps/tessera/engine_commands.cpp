@@ -134,9 +134,10 @@ void add_export(CLI::App& app, Command& command) {
   exporter->add_option("--dtype", flags->dtype, "float32, bfloat16, float16 (default: as trained)");
   exporter->footer(
       "Examples:\n  tessera export --checkpoint output/checkpoint --output model --dtype bfloat16");
-  exporter->callback([&command] {
-    command = []() -> int {
-      throw ConfigError("tessera export: there are no checkpoints yet: nothing saves one");
+  exporter->callback([flags, &command] {  // flags: the options write into them
+    command = [flags]() -> int {
+      throw ConfigError("tessera export: " + flags->checkpoint +
+                        ": nothing saves a checkpoint yet, so there is none to export");
     };
   });
 }
