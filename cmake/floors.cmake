@@ -37,6 +37,8 @@ set(floor_1 planner launcher data schedule config base)
 
 # nn and models are plain mathematics: they do not see dist.
 tessera_floor(dist TORCH FLOORS ${floor_1})
+# Headers of Gloo that the wheel does not ship (see the first of them).
+target_include_directories(tessera_dist PRIVATE ${PROJECT_SOURCE_DIR}/tessera/dist/gloo_stub)
 tessera_floor(nn TORCH FLOORS ${floor_1})
 # The random numbers must be the same bits on every processor: no fused multiply-add.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/philox.cpp PROPERTIES

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 // Distinguishes the messages of assemble() from those of a pipeline over the same ranks.
-constexpr int64_t kAssembleTag = 0x61736d;
+constexpr int64_t kAssembleTag = 0x21736d;
 
 void write(std::ostringstream& out, const std::vector<int64_t>& numbers) {
   for (int64_t number : numbers) out << ' ' << number;

@@ -1,9 +1,10 @@
-// Every collective of the local transport against sums and copies written out, over worlds and sizes
-// that divide by nothing.
+// Every collective of every transport against sums and copies written out, over worlds and sizes that
+// divide by nothing. Over Gloo, so that a wheel that differs from the one built for is noticed.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/dist/gloo_ranks.h"
 #include "tessera/base/placement.h"
 #include "tessera/dist/run_ranks.h"
 
@@ -18,13 +19,20 @@ at::Tensor sample(std::vector<int64_t> shape, int rank, at::ScalarType dtype, in
   return at::remainder(index * (7 + rank) + 13 * rank + salt, 31).sub(9).reshape(shape).to(dtype);
 }
 
-class Collectives : public testing::TestWithParam<std::tuple<int, at::ScalarType>> {
+enum class Transport { kLocal, kGloo };
+
+class Collectives : public testing::TestWithParam<std::tuple<Transport, int, at::ScalarType>> {
  protected:
-  int world() const {
-    return std::get<0>(GetParam());
+  void run(const std::function<void(const ProcessGroup&)>& fn) const {
+    const int world = std::get<1>(GetParam());
+    if (std::get<0>(GetParam()) == Transport::kLocal) {
+      run_ranks(world, fn);
+    } else {
+      test::run_gloo_ranks(world, fn);
+    }
   }
   at::ScalarType dtype() const {
-    return std::get<1>(GetParam());
+    return std::get<2>(GetParam());
   }
   // Small (done by the last to come), large (done by all), fewer rows than ranks, empty.
   std::vector<std::vector<int64_t>> shapes() const {
@@ -33,7 +41,7 @@ class Collectives : public testing::TestWithParam<std::tuple<int, at::ScalarType
 };
 
 TEST_P(Collectives, AllGather) {
-  run_ranks(world(), [&](const ProcessGroup& group) {
+  run([&](const ProcessGroup& group) {
     ProcessGroup::Tensors full;
     ProcessGroup::Tensors shards;
     std::vector<at::Tensor> expected;
@@ -50,7 +58,7 @@ TEST_P(Collectives, AllGather) {
 }
 
 TEST_P(Collectives, AllGatherInPlace) {
-  run_ranks(world(), [&](const ProcessGroup& group) {
+  run([&](const ProcessGroup& group) {
     const at::Tensor whole = sample({1031, 70}, 1, dtype());
     const Range rows = part_of(1031, group.size(), group.rank());
     at::Tensor full = at::zeros_like(whole);
@@ -62,7 +70,7 @@ TEST_P(Collectives, AllGatherInPlace) {
 
 TEST_P(Collectives, ReduceScatter) {
   for (const bool accumulate : {false, true}) {
-    run_ranks(world(), [&](const ProcessGroup& group) {
+    run([&](const ProcessGroup& group) {
       ProcessGroup::Tensors full;
       ProcessGroup::Tensors shards;
       std::vector<at::Tensor> expected;
@@ -85,7 +93,7 @@ TEST_P(Collectives, ReduceScatter) {
 
 TEST_P(Collectives, AllReduce) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}) {
-    run_ranks(world(), [&](const ProcessGroup& group) {
+    run([&](const ProcessGroup& group) {
       ProcessGroup::Tensors tensors;
       std::vector<at::Tensor> expected;
       for (const auto& shape : shapes()) {
@@ -107,7 +115,7 @@ TEST_P(Collectives, AllReduce) {
 }
 
 TEST_P(Collectives, AllToAllUneven) {
-  run_ranks(world(), [&](const ProcessGroup& group) {
+  run([&](const ProcessGroup& group) {
     const int n = group.size();
     const auto rows_of = [&](int from, int to) { return int64_t{(from * 5 + to * 3) % 4} * 50; };
     // Row k of what `from` sends to `to`.
@@ -130,7 +138,7 @@ TEST_P(Collectives, AllToAllUneven) {
 }
 
 TEST_P(Collectives, Broadcast) {
-  run_ranks(world(), [&](const ProcessGroup& group) {
+  run([&](const ProcessGroup& group) {
     for (int root = 0; root < group.size(); ++root) {
       ProcessGroup::Tensors tensors;
       for (const auto& shape : shapes()) tensors.push_back(sample(shape, group.rank(), dtype()));
@@ -143,7 +151,7 @@ TEST_P(Collectives, Broadcast) {
 }
 
 TEST_P(Collectives, SendReceiveRing) {
-  run_ranks(world(), [&](const ProcessGroup& group) {
+  run([&](const ProcessGroup& group) {
     const int n = group.size();
     const int next = (group.rank() + 1) % n;
     const int previous = (group.rank() + n - 1) % n;
@@ -165,14 +173,21 @@ TEST_P(Collectives, SendReceiveRing) {
   });
 }
 
+std::string name_of(const testing::TestParamInfo<Collectives::ParamType>& info) {
+  return "World" + std::to_string(std::get<1>(info.param)) + c10::toString(std::get<2>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Local, Collectives,
-    testing::Combine(testing::Values(1, 2, 3, 4, 8),
+    testing::Combine(testing::Values(Transport::kLocal), testing::Values(1, 2, 3, 4, 8),
                      testing::Values(at::kDouble, at::kFloat, at::kBFloat16, at::kLong)),
-    [](const auto& info) {
-      return "World" + std::to_string(std::get<0>(info.param)) +
-             c10::toString(std::get<1>(info.param));
-    });
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Gloo, Collectives,
+    testing::Combine(testing::Values(Transport::kGloo), testing::Values(1, 2, 3, 8),
+                     testing::Values(at::kDouble, at::kFloat, at::kBFloat16, at::kLong)),
+    name_of);
 
 }  // namespace
 }  // namespace tessera

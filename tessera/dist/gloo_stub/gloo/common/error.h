@@ -1,0 +1,3 @@
+#pragma once
+
+// See gloo/algorithm.h.

@@ -1,0 +1,9 @@
+#pragma once
+
+// See gloo/algorithm.h.
+
+namespace gloo::transport {
+
+class Device;
+
+}  // namespace gloo::transport

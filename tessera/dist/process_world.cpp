@@ -1,0 +1,26 @@
+#include "tessera/dist/process_world.h"
+
+#include "tessera/base/error.h"
+#include "tessera/dist/gloo_transport.h"
+#include "tessera/dist/message_group.h"
+#include "tessera/dist/single_group.h"
+
+namespace tessera {
+
+ProcessGroup join_process_world(const ProcessWorldOptions& options) {
+  TESSERA_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world, "rank ",
+                options.rank, " of ", options.world);
+  if (options.world == 1) return single_group(0);
+  const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout_seconds * 1e3));
+  GlooOptions gloo;
+  gloo.rank = options.rank;
+  gloo.world = options.world;
+  gloo.master_addr = options.master_addr;
+  gloo.master_port = options.master_port;
+  gloo.serve = options.rank == 0;
+  gloo.job = options.job;
+  gloo.timeout = timeout;
+  return message_group(connect_gloo(gloo), options.rank, options.world, {timeout});
+}
+
+}  // namespace tessera
