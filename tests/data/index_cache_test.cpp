@@ -1,13 +1,16 @@
 #include "tessera/data/index_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/support/temp_dir.h"
@@ -138,6 +141,31 @@ TEST(IndexCache, WhatAKilledBuilderLeftIsNoObstacle) {
   expect_block(builder.get(folder.path().string()), 7);
   EXPECT_EQ(builder.built, 1);
   EXPECT_EQ(part_files(folder), 0);
+}
+
+TEST(IndexCache, ABuilderThatIsKilledOrFailsIsFollowedByTheNext) {
+  const TempDir folder;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    cached_block(folder.path().string(), "test", "d", kBytes, [](std::byte*) {
+      for (;;) pause();
+    });
+    _exit(0);
+  }
+  while (!fs::exists(file_of(folder).string() + ".lock")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_THROW(cached_block(folder.path().string(), "test", "d", kBytes,
+                            [](std::byte*) { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  EXPECT_FALSE(fs::exists(file_of(folder)));
+  Builder builder;
+  expect_block(builder.get(folder.path().string()), 7);
+  expect_block(builder.get(folder.path().string()), 7);
+  EXPECT_EQ(builder.built, 1);
 }
 
 TEST(IndexCache, AFolderThatCannotBeWrittenCostsOnlyTheCache) {
