@@ -1,5 +1,5 @@
-// The program that holds libtorch: trains and proves. The front (`tessera`) checks file and flags in
-// milliseconds, says all there is to say about them, and then becomes this one.
+// The program that holds libtorch: trains and proves. The front (`tessera`) checks file and flags
+// in milliseconds, says all there is to say about them, and then becomes this one.
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -120,6 +120,4 @@ int engine_main(int argc, char** argv) {
 }  // namespace
 }  // namespace tessera
 
-int main(int argc, char** argv) {
-  return tessera::engine_main(argc, argv);
-}
+int main(int argc, char** argv) { return tessera::engine_main(argc, argv); }

@@ -17,9 +17,8 @@ std::string to_string(DType dtype) {
 
 std::optional<DType> dtype_from_string(std::string_view name) {
   std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (lower == "float32" || lower == "fp32") return DType::kFloat32;
   if (lower == "bfloat16" || lower == "bf16") return DType::kBFloat16;
   if (lower == "float64" || lower == "fp64") return DType::kFloat64;

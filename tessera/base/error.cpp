@@ -2,8 +2,7 @@
 
 namespace tessera::detail {
 
-void check_failed(
-    const char* file, int line, const char* expression, const std::string& message) {
+void check_failed(const char* file, int line, const char* expression, const std::string& message) {
   std::string text = concat("check failed: ", expression);
   if (!message.empty()) text += " (" + message + ")";
   text += concat(" at ", file, ":", line);

@@ -1,7 +1,7 @@
 #include "tessera/base/log.h"
 
-#include <cerrno>
 #include <unistd.h>
+#include <cerrno>
 
 namespace tessera {
 namespace {
@@ -24,16 +24,10 @@ void write_line(const char* level, const std::string& message) {
 
 }  // namespace
 
-void log_info(const std::string& message) {
-  write_line("", message);
-}
+void log_info(const std::string& message) { write_line("", message); }
 
-void log_warning(const std::string& message) {
-  write_line("warning: ", message);
-}
+void log_warning(const std::string& message) { write_line("warning: ", message); }
 
-void log_error(const std::string& message) {
-  write_line("error: ", message);
-}
+void log_error(const std::string& message) { write_line("error: ", message); }
 
 }  // namespace tessera

@@ -43,7 +43,8 @@ std::vector<double> parse_split(const std::string& split) {
     if (end == std::string::npos) end = split.size();
     const bool negative = at > 0 && split[at - 1] == '-';
     std::string digits = split.substr(at, end - at);
-    if (const auto number = parse_float(digits.find('.') == std::string::npos ? digits + "." : digits)) {
+    if (const auto number =
+            parse_float(digits.find('.') == std::string::npos ? digits + "." : digits)) {
       parts.push_back(negative ? -*number : *number);
     }
     at = split.find_first_of(numeric, end);

@@ -18,9 +18,9 @@ class Checker {
       : config(config), provenance_(provenance), issues_(issues) {}
 
   const Config& config;
-  ParallelDims dims;          // good only while dims_ok
+  ParallelDims dims;  // good only while dims_ok
   bool dims_ok = false;
-  bool model_ok = true;       // there is a model of a known family
+  bool model_ok = true;  // there is a model of a known family
 
   /// `path` is a stored key; its value is printed as it is now.
   void error(std::string_view path, std::string rule, std::string nearest = "");
@@ -53,7 +53,7 @@ class Checker {
 };
 
 // The rules by section. Each speaks of all it finds.
-void check_single_values(Checker& check);   // choices, bounds, what is refused by itself
+void check_single_values(Checker& check);  // choices, bounds, what is refused by itself
 void check_model(Checker& check);
 void check_experts(Checker& check);
 void check_tensor_parallel(Checker& check);

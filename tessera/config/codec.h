@@ -1,6 +1,7 @@
 #pragma once
 
-// How each type of Config is read from a Value and written as YAML. Included by field_type.cpp only.
+// How each type of Config is read from a Value and written as YAML. Included by field_type.cpp
+// only.
 
 #include <cmath>
 #include <map>
@@ -252,8 +253,8 @@ struct Codec<std::map<std::string, std::vector<std::string>>> {
   static std::string write(const Type& value) {
     std::string out = "{";
     for (const auto& [key, specs] : value) {
-      out += (out.size() > 1 ? ", " : "") + write_string(key) + ": " +
-          write_list(specs, write_string);
+      out +=
+          (out.size() > 1 ? ", " : "") + write_string(key) + ": " + write_list(specs, write_string);
     }
     return out + "}";
   }
@@ -311,9 +312,7 @@ struct Codec<CallbackConfig> {
     if (!type) return "needs a type";
     return Codec<std::string>::read(*type, out.type);
   }
-  static std::string write(const Type& value) {
-    return "{type: " + write_string(value.type) + "}";
-  }
+  static std::string write(const Type& value) { return "{type: " + write_string(value.type) + "}"; }
 };
 
 template <>

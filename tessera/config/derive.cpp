@@ -8,8 +8,8 @@ namespace {
 
 std::string arithmetic(const ParallelismConfig& p) {
   return "tensor_parallel " + std::to_string(p.tensor_parallel) + " x context_parallel " +
-      std::to_string(p.context_parallel) + " x pipeline_parallel " +
-      std::to_string(p.pipeline_parallel);
+         std::to_string(p.context_parallel) + " x pipeline_parallel " +
+         std::to_string(p.pipeline_parallel);
 }
 
 // Each degree alone is between 1 and 2^20, so the product of three fits.
@@ -27,7 +27,7 @@ void check_world(Checker& check, int64_t world, int64_t inner) {
     }
   }
   const std::string rule = product + " must divide the " + std::to_string(world) +
-      " ranks (dp_replicate x dp_shard x cp x tp x pp = ranks)";
+                           " ranks (dp_replicate x dp_shard x cp x tp x pp = ranks)";
   std::string nearest;
   const int64_t others = inner / degree;
   if (world % others == 0) nearest = nearest_divisors(world / others, degree) + "; or ";

@@ -63,8 +63,7 @@ void apply_hf_defaults(std::string_view model_type, ModelConfig& model) {
   if (model_type == "qwen3_moe") model.norm_topk_prob = false;
 }
 
-std::vector<std::pair<std::string_view, std::string_view>> hf_implied(
-    std::string_view model_type) {
+std::vector<std::pair<std::string_view, std::string_view>> hf_implied(std::string_view model_type) {
   if (model_type == "llama") return {{"model.qk_layernorm", "false"}};
   if (model_type == "qwen3") return {{"model.qk_layernorm", "true"}};
   if (model_type == "qwen3_moe") {

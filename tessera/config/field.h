@@ -33,9 +33,18 @@ struct Field {
   bool exclusive = false;   // minimum and maximum are not legal themselves
   bool lower_case = false;  // strings are read in lower case
 
-  Field&& one_of(std::string_view list) && { choices = list; return std::move(*this); }
-  Field&& any_case() && { lower_case = true; return std::move(*this); }
-  Field&& at_least(double low) && { minimum = low; return std::move(*this); }
+  Field&& one_of(std::string_view list) && {
+    choices = list;
+    return std::move(*this);
+  }
+  Field&& any_case() && {
+    lower_case = true;
+    return std::move(*this);
+  }
+  Field&& at_least(double low) && {
+    minimum = low;
+    return std::move(*this);
+  }
   Field&& between(double low, double high) && {
     minimum = low;
     maximum = high;
@@ -82,27 +91,27 @@ std::vector<Field> parallelism_fields();
 std::vector<Field> optimizer_fields();  // optimizer, lr_scheduler
 std::vector<Field> dataset_fields();
 std::vector<Field> model_fields();
-std::vector<Field> moe_fields();  // model: experts and multi-token prediction
+std::vector<Field> moe_fields();      // model: experts and multi-token prediction
 std::vector<Field> memory_fields();   // recompute, recompute_comm, swap
 std::vector<Field> observe_fields();  // monitor, profiler, callbacks, context, lora_config, top
 
 }  // namespace tessera
 
 // A stored key. The member is the path: TESSERA_FIELD(training.steps, kHonoured, "doc").
-#define TESSERA_FIELD(member, effect_, doc_)                                                \
+#define TESSERA_FIELD(member, effect_, doc_) \
   TESSERA_FIELD_AS(member, decltype(std::declval<::tessera::Config&>().member), effect_, doc_)
 
 // The same, read in another way than the member's type tells.
-#define TESSERA_FIELD_AS(member, type_, effect_, doc_)                                      \
-  ::tessera::Field {                                                                        \
-    .path = #member, .type = &::tessera::field_type<type_>(),                               \
-    .address = [](::tessera::Config& config) -> void* { return &config.member; },           \
-    .effect = ::tessera::Effect::effect_, .doc = doc_                                       \
+#define TESSERA_FIELD_AS(member, type_, effect_, doc_)                            \
+  ::tessera::Field {                                                              \
+    .path = #member, .type = &::tessera::field_type<type_>(),                     \
+    .address = [](::tessera::Config& config) -> void* { return &config.member; }, \
+    .effect = ::tessera::Effect::effect_, .doc = doc_                             \
   }
 
 // A key that is only checked for its type.
-#define TESSERA_UNUSED_FIELD(path_, type_, doc_)                                            \
-  ::tessera::Field {                                                                        \
-    .path = path_, .type = &::tessera::field_type<type_>(),                                 \
-    .effect = ::tessera::Effect::kNoEffect, .doc = doc_                                     \
+#define TESSERA_UNUSED_FIELD(path_, type_, doc_)            \
+  ::tessera::Field {                                        \
+    .path = path_, .type = &::tessera::field_type<type_>(), \
+    .effect = ::tessera::Effect::kNoEffect, .doc = doc_     \
   }

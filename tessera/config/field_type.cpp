@@ -44,7 +44,8 @@ std::string write_float(double value) {
   const size_t exponent = text.find('e');
   const std::string mantissa = text.substr(0, exponent);
   // A dot, so that readers of YAML 1.1 see a number too.
-  if (mantissa.find('.') == std::string::npos) text = mantissa + ".0" + text.substr(mantissa.size());
+  if (mantissa.find('.') == std::string::npos)
+    text = mantissa + ".0" + text.substr(mantissa.size());
   return text;
 }
 

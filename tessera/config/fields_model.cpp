@@ -58,7 +58,8 @@ std::vector<Field> model_fields() {
                     "Norms of q and k (always in qwen3*, never in llama), deepseek_v3: after q_a "
                     "and kv_a."),
       TESSERA_FIELD(model.attention_dropout, kRefused, "The attention kernels have none."),
-      TESSERA_FIELD(model.hidden_dropout, kHonoured, "Dropout of both branches of a layer; below 1.")
+      TESSERA_FIELD(model.hidden_dropout, kHonoured,
+                    "Dropout of both branches of a layer; below 1.")
           .between(0, 1),
       TESSERA_FIELD(model.initializer_range, kHonoured, "Standard deviation of initial weights.")
           .at_least(0),

@@ -60,6 +60,9 @@ std::vector<Field> moe_fields() {
                     "sub_seq_aux_loss only with coefficient 0.")
           .one_of("aux_loss, seq_aux_loss, global_aux_loss, sub_seq_aux_loss"),
       TESSERA_FIELD(model.moe_aux_loss_coeff, kHonoured, "Coefficient of it; 0: none.").at_least(0),
+      TESSERA_FIELD(model.moe_z_loss_coeff, kHonoured,
+                    "Coefficient of the mean over positions of logsumexp(router logits)^2; 0: none.")
+          .at_least(0),
       TESSERA_FIELD(model.moe_router_force_expert_balance, kHonoured,
                     "For measurements: experts in turn."),
       TESSERA_FIELD(model.moe_apply_probs_on_input, kHonoured,
@@ -81,7 +84,6 @@ std::vector<Field> moe_fields() {
       TESSERA_UNUSED_FIELD("model.moe_permute_fusion", bool, "Kernels of the NPU."),
       TESSERA_UNUSED_FIELD("model.moe_grouped_gemm", bool, "Experts are always grouped."),
       TESSERA_UNUSED_FIELD("model.moe_router_fusion", bool, "Kernels of the NPU."),
-      TESSERA_UNUSED_FIELD("model.moe_z_loss_coeff", AnyValue, "Not read."),
       TESSERA_UNUSED_FIELD("model.moe_expert_capacity_factor", AnyValue, "No token is dropped."),
       TESSERA_UNUSED_FIELD("model.moe_token_drop_policy", AnyValue, "No token is dropped."),
       TESSERA_UNUSED_FIELD("model.moe_pad_expert_input_to_capacity", AnyValue,

@@ -54,8 +54,7 @@ std::vector<Field> optimizer_fields() {
                     "Last rate. Default 0; polynomial and stable-decay 1e-7.")
           .at_least(0),
       TESSERA_FIELD(lr_scheduler.power, kHonoured, "Polynomial: exponent.").above(0),
-      TESSERA_FIELD(lr_scheduler.decay_steps, kHonoured,
-                    "Length of the decay; null: to the end.")
+      TESSERA_FIELD(lr_scheduler.decay_steps, kHonoured, "Length of the decay; null: to the end.")
           .at_least(1),
       TESSERA_FIELD(lr_scheduler.decay_ratio, kHonoured,
                     "decay_steps as a part of training.steps; replaces it.")

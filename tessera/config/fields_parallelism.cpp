@@ -17,7 +17,7 @@ std::vector<Field> parallelism_fields() {
                     "Free gathered weights after forward. default: always without a pipeline, "
                     "never with one.")
           .one_of("always, never, default"),
-      TESSERA_FIELD(parallelism.cpu_offload, kFixed,
+      TESSERA_FIELD(parallelism.cpu_offload, kHonoured,
                     "Shards, gradients and moments on the host. No effect on CPU ranks."),
       TESSERA_FIELD(parallelism.disable_gradient_division, kHonoured,
                     "Where gradients are divided; the result is the same."),

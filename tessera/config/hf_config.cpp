@@ -12,17 +12,39 @@ namespace {
 
 // The keys that must agree with the YAML and are taken where it is silent.
 constexpr std::string_view kShapingKeys[] = {
-    "model.vocab_size", "model.hidden_size", "model.intermediate_size",
-    "model.num_hidden_layers", "model.num_attention_heads", "model.num_key_value_heads",
-    "model.head_dim", "model.hidden_act", "model.rms_norm_eps", "model.rope_theta",
-    "model.attention_bias", "model.mlp_bias", "model.tie_word_embeddings",
-    "model.q_lora_rank", "model.kv_lora_rank", "model.qk_nope_head_dim",
-    "model.qk_rope_head_dim", "model.v_head_dim", "model.rope_interleave",
-    "model.n_routed_experts", "model.num_experts_per_tok", "model.n_shared_experts",
-    "model.moe_intermediate_size", "model.n_group", "model.topk_group",
-    "model.routed_scaling_factor", "model.norm_topk_prob", "model.first_k_dense_replace",
-    "model.moe_layer_freq", "model.decoder_sparse_step", "model.mlp_only_layers",
-    "model.moe_router_score_function", "model.num_nextn_predict_layers",
+    "model.vocab_size",
+    "model.hidden_size",
+    "model.intermediate_size",
+    "model.num_hidden_layers",
+    "model.num_attention_heads",
+    "model.num_key_value_heads",
+    "model.head_dim",
+    "model.hidden_act",
+    "model.rms_norm_eps",
+    "model.rope_theta",
+    "model.attention_bias",
+    "model.mlp_bias",
+    "model.tie_word_embeddings",
+    "model.q_lora_rank",
+    "model.kv_lora_rank",
+    "model.qk_nope_head_dim",
+    "model.qk_rope_head_dim",
+    "model.v_head_dim",
+    "model.rope_interleave",
+    "model.n_routed_experts",
+    "model.num_experts_per_tok",
+    "model.n_shared_experts",
+    "model.moe_intermediate_size",
+    "model.n_group",
+    "model.topk_group",
+    "model.routed_scaling_factor",
+    "model.norm_topk_prob",
+    "model.first_k_dense_replace",
+    "model.moe_layer_freq",
+    "model.decoder_sparse_step",
+    "model.mlp_only_layers",
+    "model.moe_router_score_function",
+    "model.num_nextn_predict_layers",
 };
 
 // Taken where the YAML is silent; not compared: alone it changes nothing.
@@ -31,8 +53,8 @@ constexpr std::string_view kTakenKeys[] = {"model.max_position_embeddings"};
 bool is_wanted(std::string_view path, std::string_view model_type) {
   if (path == "model.head_dim" && model_type == "deepseek_v3") return false;
   return path.starts_with("model.rope_scaling.") ||
-      std::ranges::find(kShapingKeys, path) != std::end(kShapingKeys) ||
-      std::ranges::find(kTakenKeys, path) != std::end(kTakenKeys);
+         std::ranges::find(kShapingKeys, path) != std::end(kShapingKeys) ||
+         std::ranges::find(kTakenKeys, path) != std::end(kTakenKeys);
 }
 
 void report(std::vector<Issue>& issues, const Value& at, std::string field, std::string rule) {
@@ -90,8 +112,7 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
 
 }  // namespace
 
-std::unique_ptr<HfConfig> read_hf_config(
-    const std::string& directory, std::vector<Issue>& issues) {
+std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, std::vector<Issue>& issues) {
   const std::string path = (std::filesystem::path(directory) / "config.json").string();
   std::ifstream file(path);
   std::ostringstream text;

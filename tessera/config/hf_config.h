@@ -16,13 +16,12 @@ namespace tessera {
 /// out.
 struct HfConfig {
   std::string model_type;
-  Value document;            // what `keys` points into
+  Value document;              // what `keys` points into
   std::vector<Value> implied;  // likewise
   std::vector<Given> keys;
 };
 
 /// Reads `directory`/config.json. What is wrong with it is appended to `issues`.
-std::unique_ptr<HfConfig> read_hf_config(
-    const std::string& directory, std::vector<Issue>& issues);
+std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, std::vector<Issue>& issues);
 
 }  // namespace tessera

@@ -5,8 +5,8 @@
 namespace tessera {
 
 bool has_errors(const std::vector<Issue>& issues) {
-  return std::ranges::any_of(
-      issues, [](const Issue& issue) { return issue.severity == Severity::kError; });
+  return std::ranges::any_of(issues,
+                             [](const Issue& issue) { return issue.severity == Severity::kError; });
 }
 
 std::string format_issue(const Issue& issue) {

@@ -16,7 +16,8 @@ inline constexpr std::array<std::string_view, 5> kRotaryKeys = {
     "model.beta_slow"};
 
 /// Keys of experts, without effect in dense families.
-inline constexpr std::array<std::string_view, 20> kExpertKeys = {
+inline constexpr std::array<std::string_view, 21> kExpertKeys = {
+    "model.moe_z_loss_coeff",
     "model.num_experts_per_tok",
     "model.n_shared_experts",
     "model.moe_intermediate_size",

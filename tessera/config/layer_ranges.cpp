@@ -35,9 +35,7 @@ std::optional<int64_t> parse_layer(std::string_view text) {
   return layer;
 }
 
-std::string quoted(std::string_view text) {
-  return '"' + std::string(text) + '"';
-}
+std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
 
 std::string layer_list(int64_t first, int64_t last) {
   if (first == last) return "layer " + std::to_string(first);
@@ -112,12 +110,11 @@ void check_cover(const LayerPlacement& placement, int64_t layers, int64_t stages
     const std::string where =
         "range " + std::to_string(q / stages) + " (" + range_text(range) + ") ";
     if (range.last >= layers) {
-      problems.push_back({stage, where + "goes beyond the last layer, " +
-                                     std::to_string(layers - 1)});
+      problems.push_back(
+          {stage, where + "goes beyond the last layer, " + std::to_string(layers - 1)});
     } else if (range.first > next) {
-      problems.push_back({stage, layer_list(next, range.first - 1) +
-                                     " missing before " + where + "of virtual stage " +
-                                     std::to_string(q)});
+      problems.push_back({stage, layer_list(next, range.first - 1) + " missing before " + where +
+                                     "of virtual stage " + std::to_string(q)});
     } else if (range.first < next) {
       problems.push_back({stage, where + "of virtual stage " + std::to_string(q) +
                                      " overlaps or precedes the one before, which ends at layer " +
@@ -134,8 +131,7 @@ void check_cover(const LayerPlacement& placement, int64_t layers, int64_t stages
 
 std::vector<std::string> balanced_layers(int64_t layers, int64_t stages, int64_t chunks) {
   TESSERA_CHECK(layers >= stages * chunks, layers, " layers");
-  const LayerPlacement placement =
-      place(balanced_lengths(layers, stages, chunks), stages, chunks);
+  const LayerPlacement placement = place(balanced_lengths(layers, stages, chunks), stages, chunks);
   std::vector<std::string> entries;
   for (const std::vector<LayerRange>& ranges : placement) {
     std::string entry;
@@ -145,17 +141,14 @@ std::vector<std::string> balanced_layers(int64_t layers, int64_t stages, int64_t
   return entries;
 }
 
-LayerPlacement place_layers(
-    const LayersPerStage& asked,
-    int64_t layers,
-    int64_t stages,
-    int64_t chunks,
-    std::vector<LayerProblem>& problems) {
+LayerPlacement place_layers(const LayersPerStage& asked, int64_t layers, int64_t stages,
+                            int64_t chunks, std::vector<LayerProblem>& problems) {
   const int64_t all = stages * chunks;
   const size_t before = problems.size();
   if (layers < all) {
-    problems.push_back({-1, std::to_string(layers) + " layers cannot fill " + std::to_string(stages) +
-                                " stages of " + std::to_string(chunks) + " chunk(s)"});
+    problems.push_back({-1, std::to_string(layers) + " layers cannot fill " +
+                                std::to_string(stages) + " stages of " + std::to_string(chunks) +
+                                " chunk(s)"});
     return {};
   }
   if (asked.is_auto) {
@@ -211,15 +204,15 @@ LayerPlacement place_layers(const Config& config) {
   return placement;
 }
 
-std::vector<LayerRange> parse_layer_specs(
-    const std::vector<std::string>& specs, int64_t layers, std::string& problem) {
+std::vector<LayerRange> parse_layer_specs(const std::vector<std::string>& specs, int64_t layers,
+                                          std::string& problem) {
   std::vector<LayerRange> ranges;
   for (const std::string& spec : specs) {
     const auto range = parse_range(spec, problem);
     if (!range) return {};
     if (!ranges.empty() && range->first <= ranges.back().last) {
       problem = quoted(spec) + " must come after " + quoted(range_text(ranges.back())) +
-          "; specs ascend and do not overlap";
+                "; specs ascend and do not overlap";
       return {};
     }
     if (range->last >= layers) {

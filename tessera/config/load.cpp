@@ -47,8 +47,8 @@ class Loader {
   std::string text_of(std::string_view path) const {
     const Given* key = find(path);
     return key && key->value->kind == Value::Kind::kScalar && !key->value->is_null()
-        ? key->value->text
-        : "";
+               ? key->value->text
+               : "";
   }
 
   void read(const Given& key, Config& config) {
@@ -71,8 +71,8 @@ class Loader {
     checkpoint.save_path = resolve_path(directory_, checkpoint.save_path);
     DatasetConfig& data = config().train_dataset.dataloader.config;
     if (data.path_to_cache) data.path_to_cache = resolve_path(directory_, *data.path_to_cache);
-    for (auto* list : {&data.data_path, &data.train_data_path, &data.valid_data_path,
-                       &data.test_data_path}) {
+    for (auto* list :
+         {&data.data_path, &data.train_data_path, &data.valid_data_path, &data.test_data_path}) {
       if (!*list) continue;
       for (std::string& item : **list) {
         if (!parse_float(item) && !item.starts_with("s3://")) {
@@ -92,6 +92,12 @@ class Loader {
         }
       } else if (is_hf_folder(path)) {
         hf = read_hf_config(path, result_.issues);
+      } else if (const std::string folder = checkpoint_with_config(path); !folder.empty()) {
+        // Only fills in: whether the model is the checkpoint's is told when that is read.
+        std::vector<Issue> ignored;
+        hf = read_hf_config(folder, ignored);
+        if (has_errors(ignored)) hf.reset();
+        from_checkpoint_ = true;
       }
     }
     const bool any = std::ranges::any_of(keys_, is_model);
@@ -139,10 +145,10 @@ class Loader {
     if (hf && !hf->model_type.empty()) {
       if (type.empty()) {
         type = hf->model_type;
-      } else if (type != hf->model_type && !architecture_of(type).empty()) {
+      } else if (!from_checkpoint_ && type != hf->model_type && !architecture_of(type).empty()) {
         const Given& at = type_key ? *type_key : *class_key;
-        report(at, "does not fit model_type = " + hf->model_type + " of " +
-                       hf->document.source.file);
+        report(at,
+               "does not fit model_type = " + hf->model_type + " of " + hf->document.source.file);
       }
     }
     return type;
@@ -161,15 +167,15 @@ class Loader {
       given_.insert(field.path);
       result_.provenance[std::string(field.path)] = key.value->source;
       const Given* ours = find(field.path);
-      if (!ours || ours->value->is_null() || field.path == "model.max_position_embeddings") {
+      if (from_checkpoint_ || !ours || ours->value->is_null() || field.path == "model.max_position_embeddings") {
         continue;
       }
       if (field.type->read(*ours->value, field.address(from_yaml))) continue;  // reported later
       if (!field.type->equal(field.address(config()), field.address(from_yaml))) {
         std::string where = key.value->source.file;
         if (key.value->source.line > 0) where += ":" + std::to_string(key.value->source.line);
-        report(*ours, "must agree with " + key.written + " = " + display(*key.value) + " of " +
-                          where);
+        report(*ours,
+               "must agree with " + key.written + " = " + display(*key.value) + " of " + where);
       }
     }
   }
@@ -184,6 +190,7 @@ class Loader {
   }
 
   std::string directory_;
+  bool from_checkpoint_ = false;
   ConfigResult& result_;
   std::vector<Given> keys_;
   std::set<std::string_view> given_;
@@ -191,11 +198,9 @@ class Loader {
 
 }  // namespace
 
-ConfigResult load_config_text(
-    const std::string& text,
-    const std::string& name,
-    const std::string& directory,
-    const std::vector<std::string>& set_overrides) {
+ConfigResult load_config_text(const std::string& text, const std::string& name,
+                              const std::string& directory,
+                              const std::vector<std::string>& set_overrides) {
   ConfigResult result;
   result.provenance[""] = {name, 0};
   Value root = parse_document(text, name, result.issues);

@@ -33,8 +33,7 @@ double attention_scale(const ModelConfig& model) {
     const double mscale = model.rope_scaling.mscale_all_dim.value_or(0.0);
     if (mscale != 0.0) magnitude = yarn_magnitude(model.rope_scaling.factor, mscale);
   } else if (model.rotary_scaling_factor) {
-    magnitude = yarn_magnitude(*model.rotary_scaling_factor,
-                               model.mscale.value_or(kDefaultMscale));
+    magnitude = yarn_magnitude(*model.rotary_scaling_factor, model.mscale.value_or(kDefaultMscale));
   }
   return plain * magnitude * magnitude;
 }

@@ -157,8 +157,7 @@ class SpecBuilder {
     add_decoder_layer();
     add("shared_head.norm.weight", {m_.hidden_size}, ParamRole::kNorm);
     add("shared_head.head.weight", {m_.vocab_size, m_.hidden_size}, ParamRole::kHead);
-    spec_.back().tied_to =
-        m_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+    spec_.back().tied_to = m_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   }
 
   const ModelConfig& m_;

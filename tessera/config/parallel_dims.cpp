@@ -52,7 +52,7 @@ Coordinate ParallelDims::coordinate(int64_t rank) const {
 
 int64_t ParallelDims::rank_of(const Coordinate& at) const {
   return (((at.pp * dp_replicate + at.dp_replicate) * dp_shard + at.dp_shard) * cp + at.cp) * tp +
-      at.tp;
+         at.tp;
 }
 
 namespace {

@@ -1,6 +1,9 @@
 #include "tessera/config/paths.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 namespace tessera {
 
@@ -39,7 +42,20 @@ std::string resolve_prefix(const std::string& directory, const std::string& pref
 }
 
 bool is_hf_folder(const std::string& directory) {
-  return is_there(fs::path(directory) / "config.json");
+  return is_there(fs::path(directory) / "config.json") &&
+         !is_there(fs::path(directory) / "manifest.json");
+}
+
+std::string checkpoint_with_config(const std::string& directory) {
+  fs::path folder = directory;
+  std::ifstream pointer(folder / "latest_checkpointed_iteration.txt");
+  if (int64_t step = 0; pointer >> step) {
+    char name[40];
+    std::snprintf(name, sizeof(name), "iteration_%08ld", static_cast<long>(step));
+    folder /= name;
+  }
+  return is_there(folder / "manifest.json") && is_there(folder / "config.json") ? folder.string()
+                                                                                : "";
 }
 
 std::string save_directory(const Config& config) {

@@ -87,7 +87,8 @@ std::string_view table_of(const Field& field) {
 }
 
 std::string schedules() {
-  std::string out = "\n## Keys of each schedule\n\n`learning_rate` (peak), and:\n\n| type | keys |\n|---|---|\n";
+  std::string out =
+      "\n## Keys of each schedule\n\n`learning_rate` (peak), and:\n\n| type | keys |\n|---|---|\n";
   for (const std::string_view type :
        {"ConstantWarmUpLR", "LinearWithWarmUpLR", "CosineWithWarmUpLR",
         "CosineWithRestartsAndWarmUpLR", "PolynomialWithWarmUpLR", "WarmUpStableDecayLR",
@@ -116,11 +117,10 @@ std::string config_reference() {
     out += "\n| key | type | default | effect | meaning |\n|---|---|---|---|---|\n";
     for (const Field& field : all_fields()) {
       if (table_of(field) != table) continue;
-      const std::string_view key =
-          table.empty() ? field.path : field.path.substr(table.size() + 1);
+      const std::string_view key = table.empty() ? field.path : field.path.substr(table.size() + 1);
       out += "| `" + std::string(key) + "` | " + std::string(field.type->name) + " | " +
-          default_of(field) + " | " + std::string(effect_name(field.effect)) + " | " +
-          meaning_of(field) + " |\n";
+             default_of(field) + " | " + std::string(effect_name(field.effect)) + " | " +
+             meaning_of(field) + " |\n";
     }
   }
   return out + schedules();

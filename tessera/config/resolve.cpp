@@ -36,12 +36,12 @@ void resolve_model(Config& config, const IsGiven& given) {
     model.head_dim = model.hidden_size / model.num_attention_heads;
   }
   if (model.model_type == "qwen3" || model.model_type == "qwen3_moe") model.qk_layernorm = true;
-  if (model.is_moe() && model.moe_intermediate_size == 0 &&
-      !given("model.moe_intermediate_size")) {
+  if (model.is_moe() && model.moe_intermediate_size == 0 && !given("model.moe_intermediate_size")) {
     model.moe_intermediate_size = model.intermediate_size;
   }
   if (!given("model.moe_shared_expert_intermediate_size")) {
-    model.moe_shared_expert_intermediate_size = model.moe_intermediate_size * model.n_shared_experts;
+    model.moe_shared_expert_intermediate_size =
+        model.moe_intermediate_size * model.n_shared_experts;
   }
   resolve_rope(model, given);
 

@@ -103,13 +103,14 @@ void check_length(Checker& check) {
   }
   if (length % (2 * cp) == 0) return;
   const std::string rule = "2 x context_parallel (" + std::to_string(2 * cp) +
-      ") does not divide seq_length (" + std::to_string(length) + ")";
+                           ") does not divide seq_length (" + std::to_string(length) + ")";
   if (p.context_parallel_balance == "head_tail") {
     check.error("parallelism.context_parallel_balance", rule,
                 "contiguous; or seq_length " + lengths_around(length, 2 * cp));
   } else if (p.context_parallel_balance == "auto") {
-    check.general(Severity::kNote, rule + ": ranks take contiguous pieces, of unequal work; "
-                                          "seq_length " +
+    check.general(Severity::kNote, rule +
+                                       ": ranks take contiguous pieces, of unequal work; "
+                                       "seq_length " +
                                        lengths_around(length, 2 * cp) + " would be balanced");
   }
 }
@@ -120,8 +121,9 @@ void check_mask(Checker& check) {
   if (data.create_compressed_eod_mask) {
     if (data.create_attention_mask) {
       check.error("train_dataset.dataloader.config.create_attention_mask",
-                  sentence + "set create_attention_mask to false beside "
-                             "create_compressed_eod_mask",
+                  sentence +
+                      "set create_attention_mask to false beside "
+                      "create_compressed_eod_mask",
                   "false");
     }
   } else if (!check.config.model.use_attn_mask_compression) {
@@ -140,8 +142,8 @@ void check_context_parallel(Checker& check) {
   if (p.context_parallel == 1) {
     for (const std::string_view key :
          {"parallelism.context_parallel_async", "parallelism.ulysses_degree_in_cp"}) {
-      const bool asked = key == kUlysses ? p.ulysses_degree_in_cp.has_value()
-                                         : p.context_parallel_async;
+      const bool asked =
+          key == kUlysses ? p.ulysses_degree_in_cp.has_value() : p.context_parallel_async;
       if (asked) check.no_effect(key);
     }
     return;

@@ -11,9 +11,7 @@ namespace {
 constexpr std::string_view kLoader = "train_dataset.dataloader.";
 constexpr std::string_view kConfig = "train_dataset.dataloader.config.";
 
-std::string in_config(std::string_view name) {
-  return std::string(kConfig) + std::string(name);
-}
+std::string in_config(std::string_view name) { return std::string(kConfig) + std::string(name); }
 
 void check_blend(Checker& check, const std::string& path,
                  const std::optional<std::vector<std::string>>& list) {
@@ -64,9 +62,8 @@ void check_tokens(Checker& check) {
   const bool model = check.model_ok && check.good({"model.vocab_size"});
   for (const auto& [name, id] : {std::pair{"eod", d.eod}, std::pair{"pad", d.pad}}) {
     if (model && id >= check.config.model.vocab_size) {
-      check.error(in_config(name),
-                  "must be below vocab_size (" + std::to_string(check.config.model.vocab_size) +
-                      ")");
+      check.error(in_config(name), "must be below vocab_size (" +
+                                       std::to_string(check.config.model.vocab_size) + ")");
     }
   }
   if (d.eod >= 0) return;

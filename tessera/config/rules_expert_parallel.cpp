@@ -9,8 +9,8 @@ void check_expert_parallel(Checker& check) {
   const ParallelismConfig& p = check.config.parallelism;
   const ModelConfig& m = check.config.model;
   constexpr std::string_view kField = "parallelism.expert_parallel";
-  if (check.good({kField, "parallelism.npu_nums_per_device",
-                  "parallelism.moe_token_dispatcher_type"}) &&
+  if (check.good(
+          {kField, "parallelism.npu_nums_per_device", "parallelism.moe_token_dispatcher_type"}) &&
       p.moe_token_dispatcher_type == "alltoall_deredundancy") {
     const int64_t node = p.npu_nums_per_device;
     if (p.expert_parallel < node || p.expert_parallel % node != 0) {
@@ -25,8 +25,7 @@ void check_expert_parallel(Checker& check) {
   if (p.expert_parallel > 1 && !m.is_moe()) {
     check.error(kField, "must be 1 for " + m.model_type + ", which has no experts", "1");
   } else if (m.is_moe() && m.n_routed_experts % p.expert_parallel != 0) {
-    check.error(kField,
-                "must divide n_routed_experts (" + std::to_string(m.n_routed_experts) + ")",
+    check.error(kField, "must divide n_routed_experts (" + std::to_string(m.n_routed_experts) + ")",
                 nearest_divisors(m.n_routed_experts, p.expert_parallel));
   }
   if (m.is_moe() && m.moe_aux_loss_coeff > 0 &&
@@ -37,8 +36,7 @@ void check_expert_parallel(Checker& check) {
       check.error("model.moe_router_load_balancing_type",
                   "global_aux_loss needs one micro-batch a step (here " +
                       std::to_string(plan.micro_batches) + ")",
-                  "local_batch_size " +
-                      std::to_string(plan.local_batch * plan.micro_batches) +
+                  "local_batch_size " + std::to_string(plan.local_batch * plan.micro_batches) +
                       ", or seq_aux_loss");
     }
   }

@@ -29,8 +29,7 @@ void check_choice_of_experts(Checker& check) {
   }
   if (!m.n_group || !m.topk_group || !check.good({"model.n_group", "model.topk_group"})) return;
   if (experts % *m.n_group != 0) {
-    check.error("model.n_group",
-                "must divide n_routed_experts (" + std::to_string(experts) + ")",
+    check.error("model.n_group", "must divide n_routed_experts (" + std::to_string(experts) + ")",
                 nearest_divisors(experts, *m.n_group));
     return;
   }
@@ -39,8 +38,7 @@ void check_choice_of_experts(Checker& check) {
                                      std::to_string(experts) + " experts)");
   }
   if (*m.topk_group > *m.n_group) {
-    check.error("model.topk_group",
-                "must not exceed n_group (" + std::to_string(*m.n_group) + ")",
+    check.error("model.topk_group", "must not exceed n_group (" + std::to_string(*m.n_group) + ")",
                 std::to_string(*m.n_group));
   } else if (check.good({"model.num_experts_per_tok"}) &&
              m.num_experts_per_tok > *m.topk_group * (experts / *m.n_group)) {
@@ -77,8 +75,8 @@ void check_layer_pattern(Checker& check) {
   } else if (m.first_k_dense_replace > 0) {
     for (int64_t layer = 0; layer < layers; ++layer) {
       if ((pattern[layer] == 1) != (layer >= m.first_k_dense_replace)) {
-        check.error("model.moe_layer_freq", "contradicts first_k_dense_replace at layer " +
-                                                std::to_string(layer));
+        check.error("model.moe_layer_freq",
+                    "contradicts first_k_dense_replace at layer " + std::to_string(layer));
         return;
       }
     }
@@ -133,7 +131,8 @@ void check_experts(Checker& check) {
     check.error("model.n_routed_experts", "times num_hidden_layers must be at most 2097152");
   }
   if (m.model_type == "qwen3_moe" && m.n_shared_experts > 0) {
-    check.error("model.n_shared_experts", "must be 0 for qwen3_moe; deepseek_v3 has shared experts");
+    check.error("model.n_shared_experts",
+                "must be 0 for qwen3_moe; deepseek_v3 has shared experts");
   }
   if (m.n_shared_experts > 0 && m.moe_shared_expert_intermediate_size < 1) {
     check.error("model.moe_shared_expert_intermediate_size", "must be at least 1");
@@ -143,9 +142,8 @@ void check_experts(Checker& check) {
   check_router(check);
   for (const int64_t layer : m.mlp_only_layers) {
     if (layer < 0 || layer >= m.num_hidden_layers) {
-      check.error("model.mlp_only_layers",
-                  "names layer " + std::to_string(layer) + " of " +
-                      std::to_string(m.num_hidden_layers));
+      check.error("model.mlp_only_layers", "names layer " + std::to_string(layer) + " of " +
+                                               std::to_string(m.num_hidden_layers));
       break;
     }
   }

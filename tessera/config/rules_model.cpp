@@ -9,7 +9,8 @@ namespace {
 
 void check_heads(Checker& check) {
   const ModelConfig& m = check.config.model;
-  if (!check.good({"model.num_attention_heads", "model.num_key_value_heads", "model.hidden_size"})) {
+  if (!check.good(
+          {"model.num_attention_heads", "model.num_key_value_heads", "model.hidden_size"})) {
     return;
   }
   if (m.is_mla()) {
@@ -28,12 +29,12 @@ void check_heads(Checker& check) {
   }
   if (!check.given("model.head_dim") && m.hidden_size % m.num_attention_heads != 0) {
     const int64_t below = m.hidden_size / m.num_attention_heads * m.num_attention_heads;
-    check.error("model.hidden_size",
-                "must divide by num_attention_heads (" + std::to_string(m.num_attention_heads) +
-                    ") unless head_dim is given",
-                nearest_of({below > 0 ? below : m.num_attention_heads,
-                            below + m.num_attention_heads},
-                           m.hidden_size));
+    check.error(
+        "model.hidden_size",
+        "must divide by num_attention_heads (" + std::to_string(m.num_attention_heads) +
+            ") unless head_dim is given",
+        nearest_of({below > 0 ? below : m.num_attention_heads, below + m.num_attention_heads},
+                   m.hidden_size));
   }
   if (check.good({"model.head_dim"}) && m.head_dim % 2 != 0) {
     check.error("model.head_dim", "must be even for the rotary embedding",
@@ -44,17 +45,17 @@ void check_heads(Checker& check) {
 
 void check_latent_attention(Checker& check) {
   const ModelConfig& m = check.config.model;
-  if (!m.is_mla() || !check.good({"model.qk_nope_head_dim", "model.qk_rope_head_dim",
-                                  "model.v_head_dim"})) {
+  if (!m.is_mla() ||
+      !check.good({"model.qk_nope_head_dim", "model.qk_rope_head_dim", "model.v_head_dim"})) {
     return;
   }
   if (m.qk_rope_head_dim < 2 || m.qk_rope_head_dim % 2 != 0) {
     check.error("model.qk_rope_head_dim", "must be even and at least 2 for the rotary embedding");
   }
   if (m.qk_nope_head_dim + m.qk_rope_head_dim < m.v_head_dim) {
-    check.error("model.v_head_dim",
-                "must not exceed qk_nope_head_dim + qk_rope_head_dim (" +
-                    std::to_string(m.qk_nope_head_dim + m.qk_rope_head_dim) + ")");
+    check.error("model.v_head_dim", "must not exceed qk_nope_head_dim + qk_rope_head_dim (" +
+                                        std::to_string(m.qk_nope_head_dim + m.qk_rope_head_dim) +
+                                        ")");
   }
   if (m.rope_scaling.rope_type == "linear" || m.rope_scaling.rope_type == "llama3") {
     check.error("model.rope_scaling.rope_type", "must be default or yarn with latent attention");
@@ -111,8 +112,9 @@ void check_dtypes(Checker& check) {
         std::pair{"model.rotary_dtype", m.rotary_dtype},
         std::pair{"model.moe_router_dtype", m.moe_router_dtype}}) {
     if (dtype == DType::kFloat16) {
-      check.error(path, "must be float32, bfloat16 or float64: without loss scaling float16 "
-                        "underflows");
+      check.error(path,
+                  "must be float32, bfloat16 or float64: without loss scaling float16 "
+                  "underflows");
     }
   }
 }

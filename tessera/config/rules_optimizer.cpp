@@ -71,9 +71,9 @@ void check_schedule(Checker& check) {
       check.error("lr_scheduler.warmup_steps", "or warmup_ratio is needed; 0 for no warm-up", "0");
     }
     if (check.good({"training.steps", "lr_scheduler.warmup_steps"}) && lr.warmup_steps > steps) {
-      check.warning("lr_scheduler.warmup_steps",
-                    "is beyond training.steps (" + std::to_string(steps) +
-                        "): learning_rate is never reached");
+      check.warning("lr_scheduler.warmup_steps", "is beyond training.steps (" +
+                                                     std::to_string(steps) +
+                                                     "): learning_rate is never reached");
     }
   }
   if (lr.type == "PolynomialWithWarmUpLR" && lr.learning_rate <= lr.lr_end) {
@@ -84,9 +84,8 @@ void check_schedule(Checker& check) {
       check.error("lr_scheduler.decay_start_steps", "or decay_start_ratio is needed");
     } else if (check.good({"lr_scheduler.decay_start_steps"}) &&
                lr.decay_start_steps < lr.warmup_steps) {
-      check.error("lr_scheduler.decay_start_steps",
-                  "must not be before the end of the warm-up (" + std::to_string(lr.warmup_steps) +
-                      ")");
+      check.error("lr_scheduler.decay_start_steps", "must not be before the end of the warm-up (" +
+                                                        std::to_string(lr.warmup_steps) + ")");
     }
   }
   if (lr.type == "ConstantWithCoolDownLR" && !lr.decay_steps) {

@@ -84,7 +84,8 @@ void check_reserved(Checker& check, int64_t micro_batches) {
                       std::to_string(check.dims.batch()) + "·" +
                       std::to_string(training.local_batch_size) + ")");
   }
-  const bool interleaved = p.pipeline_parallel_interleave_num > 1 || p.pipeline_parallel_overlap_b_f;
+  const bool interleaved =
+      p.pipeline_parallel_interleave_num > 1 || p.pipeline_parallel_overlap_b_f;
   const std::string used = interleaved ? "interleaved_1f1b" : "1f1b";
   if (check.given("parallelism.pipeline_parallel_schedule") &&
       p.pipeline_parallel_schedule != used) {
@@ -134,7 +135,7 @@ void check_batch(Checker& check) {
   const BatchPlan plan = make_batch_plan(t, check.dims);
   const int64_t smallest = plan.batch_ranks * plan.local_batch;
   const std::string product = "data parallel (" + std::to_string(plan.batch_ranks) +
-      ") x local_batch_size (" + std::to_string(plan.local_batch) + ")";
+                              ") x local_batch_size (" + std::to_string(plan.local_batch) + ")";
   if (plan.micro_batches == 0) {
     const int64_t local = t.global_batch_size / plan.batch_ranks;
     check.error("training.global_batch_size",

@@ -19,8 +19,8 @@ bool has_dense_layer(const ModelConfig& m) {
 
 bool legal(const ModelConfig& m, int64_t degree, bool dense) {
   return m.num_attention_heads % degree == 0 &&
-      (m.is_mla() || kv_fits(m.num_key_value_heads, degree)) &&
-      (!dense || m.intermediate_size % degree == 0);
+         (m.is_mla() || kv_fits(m.num_key_value_heads, degree)) &&
+         (!dense || m.intermediate_size % degree == 0);
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ void check_tensor_parallel(Checker& check) {
   const int64_t tp = check.config.parallelism.tensor_parallel;
   if (!check.model_ok || tp <= 1 || tp > (1 << 20)) return;
   if (!check.good({"model.num_attention_heads", "model.num_key_value_heads",
-                   "model.intermediate_size", "model.num_hidden_layers",
-                   "model.moe_layer_freq", "model.decoder_sparse_step"})) {
+                   "model.intermediate_size", "model.num_hidden_layers", "model.moe_layer_freq",
+                   "model.decoder_sparse_step"})) {
     return;
   }
   const bool dense = has_dense_layer(m);
@@ -61,8 +61,8 @@ void check_tensor_parallel(Checker& check) {
   }
   const TrainingConfig& training = check.config.training;
   const int64_t cp = check.config.parallelism.context_parallel;
-  if (!check.good({"training.local_batch_size", "model.seq_length",
-                   "parallelism.context_parallel"}) ||
+  if (!check.good(
+          {"training.local_batch_size", "model.seq_length", "parallelism.context_parallel"}) ||
       m.seq_length % cp != 0) {
     return;
   }

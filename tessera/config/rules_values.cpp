@@ -67,14 +67,13 @@ void check_single_values(Checker& check) {
         check_choice(check, field, *text);
       }
     }
-    const bool is_default = !field.address ||
-        field.type->equal(field.address_in(check.config), field.address_in(defaults));
+    const bool is_default = !field.address || field.type->equal(field.address_in(check.config),
+                                                                field.address_in(defaults));
     // A default outside the bounds stands for a key that is missing; its section's rules say so.
     if (field.address && (!is_default || check.given(field.path))) check_bounds(check, field);
     switch (field.effect) {
       case Effect::kHonoured:
-      case Effect::kReserved:
-        break;
+      case Effect::kReserved: break;
       case Effect::kNoEffect:
         if (check.given(field.path)) check.no_effect(field.path);
         break;

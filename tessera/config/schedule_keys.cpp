@@ -21,8 +21,8 @@ std::vector<std::string_view> schedule_keys(std::string_view type) {
     return with({"lr_end", "decay_start_steps", "decay_start_ratio"});
   }
   if (type == "ConstantWithCoolDownLR") {
-    return with({"keep_steps", "decay_steps", "decay_ratio", "num_cycles", "lr_end1",
-                 "final_steps", "lr_end2"});
+    return with({"keep_steps", "decay_steps", "decay_ratio", "num_cycles", "lr_end1", "final_steps",
+                 "lr_end2"});
   }
   if (type == "CosineAnnealingLR") return {"base_lr", "t_max", "eta_min"};
   if (type == "CosineAnnealingWarmRestarts") return {"base_lr", "t_0", "t_mult", "eta_min"};

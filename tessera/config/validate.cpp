@@ -13,6 +13,7 @@ void check_machine(Checker& check, int64_t ranks_per_node) {
   const Config& config = check.config;
   const std::string& device = config.context.device_target;
   const bool on_cpu = device == "CPU" || (device == "Ascend" && !has_cuda_driver());
+  if (on_cpu && config.parallelism.cpu_offload) check.no_effect("parallelism.cpu_offload");
   const ModelConfig& m = config.model;
   if (check.model_ok && on_cpu && m.compute_dtype == DType::kBFloat16 && !cpu_has_bfloat16()) {
     check.warning("model.compute_dtype",
@@ -38,10 +39,27 @@ void name_what_has_no_effect(Checker& check) {
   check.general(Severity::kNote, "no effect here: " + keys);
 }
 
+// Whether the reader has refused `field`, or a section that it lies in: a rule then judges a
+// default that nobody asked for.
+bool is_unread(const std::vector<Issue>& reading, const std::string& field) {
+  return std::ranges::any_of(reading, [&](const Issue& issue) {
+    if (issue.severity != Severity::kError || issue.field.empty()) return false;
+    return field == issue.field || field.starts_with(issue.field + ".");
+  });
+}
+
 }  // namespace
 
-std::vector<Issue> validate(
-    const Config& config, const Provenance& provenance, int64_t world, int64_t ranks_per_node) {
+std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node) {
+  std::vector<Issue> issues = result.issues;
+  for (Issue& issue : validate(result.config, result.provenance, world, ranks_per_node)) {
+    if (!is_unread(result.issues, issue.field)) issues.push_back(std::move(issue));
+  }
+  return issues;
+}
+
+std::vector<Issue> validate(const Config& config, const Provenance& provenance, int64_t world,
+                            int64_t ranks_per_node) {
   std::vector<Issue> issues;
   Checker check(config, provenance, issues);
   check_single_values(check);

@@ -5,21 +5,22 @@
 
 #include "tessera/config/config.h"
 #include "tessera/config/issue.h"
+#include "tessera/config/load.h"
 #include "tessera/config/parallel_dims.h"
 
 namespace tessera {
 
 /// Every rule that a configuration breaks at `world` ranks, all at once; also warnings and notes.
 /// `ranks_per_node` 0: unknown. Never throws for what the user wrote.
-std::vector<Issue> validate(
-    const Config& config,
-    const Provenance& provenance,
-    int64_t world,
-    int64_t ranks_per_node = 0);
+std::vector<Issue> validate(const Config& config, const Provenance& provenance, int64_t world,
+                            int64_t ranks_per_node = 0);
+
+/// What reading found and what validation finds, without follow-ups of what could not be read.
+std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node = 0);
 
 /// Legal settings that the engine cannot run yet, one error each; `dims` from derive_dims.
-std::vector<Issue> unsupported_yet(
-    const Config& config, const Provenance& provenance, const ParallelDims& dims);
+std::vector<Issue> unsupported_yet(const Config& config, const Provenance& provenance,
+                                   const ParallelDims& dims);
 
 /// Files that the configuration names and that are not there, one error each.
 std::vector<Issue> check_files(const Config& config, const Provenance& provenance);

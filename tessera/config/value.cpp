@@ -13,9 +13,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string without_underscores(std::string_view text) {
   std::string out;
@@ -35,7 +33,7 @@ bool looks_like_int(std::string_view text) {
     return text.find_first_not_of(digits, 2) == std::string_view::npos;
   }
   return (text.size() == 1 || text[0] != '0') &&
-      text.find_first_not_of("0123456789_") == std::string_view::npos;
+         text.find_first_not_of("0123456789_") == std::string_view::npos;
 }
 
 bool looks_like_float(std::string_view text) {
@@ -116,9 +114,7 @@ ScalarType Value::scalar_type() const {
   return ScalarType::kString;
 }
 
-bool Value::is_null() const {
-  return kind == Kind::kScalar && scalar_type() == ScalarType::kNull;
-}
+bool Value::is_null() const { return kind == Kind::kScalar && scalar_type() == ScalarType::kNull; }
 
 const Value* Value::find(std::string_view key) const {
   for (const Entry& entry : entries) {
@@ -152,9 +148,9 @@ void append_display(const Value& value, std::string& out, size_t limit) {
     case Value::Kind::kScalar: {
       const bool quote = value.quoted && value.text.size() < limit;
       std::string text = value.is_null() ? "null" : value.text;
-      std::replace_if(text.begin(), text.end(), [](char c) {
-        return static_cast<unsigned char>(c) < 0x20;
-      }, ' ');
+      std::replace_if(
+          text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
+          ' ');
       out += quote ? '"' + text + '"' : text;
       return;
     }

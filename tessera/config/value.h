@@ -21,10 +21,10 @@ struct Value {
   struct Entry;
 
   Kind kind = Kind::kScalar;
-  std::string text;      // of a scalar
-  bool quoted = false;   // of a scalar: a string whatever it looks like
-  std::vector<Value> items;     // of a sequence
-  std::vector<Entry> entries;   // of a map, in file order
+  std::string text;            // of a scalar
+  bool quoted = false;         // of a scalar: a string whatever it looks like
+  std::vector<Value> items;    // of a sequence
+  std::vector<Entry> entries;  // of a map, in file order
   Source source;
 
   bool is_null() const;
@@ -57,7 +57,7 @@ std::optional<double> parse_float(std::string_view text);   // also of an int
 Value parse_document(const std::string& text, const std::string& name, std::vector<Issue>& issues);
 
 /// The value of a --set: `source_name` in place of file and line.
-Value parse_inline(
-    const std::string& text, const std::string& source_name, std::vector<Issue>& issues);
+Value parse_inline(const std::string& text, const std::string& source_name,
+                   std::vector<Issue>& issues);
 
 }  // namespace tessera

@@ -24,8 +24,7 @@ class Converter {
     }
     switch (node.Type()) {
       case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null:
-        break;
+      case YAML::NodeType::Null: break;
       case YAML::NodeType::Scalar:
         value.text = node.Scalar();
         value.quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
@@ -139,13 +138,12 @@ Value parse(const std::string& text, const std::string& name, bool with_lines,
 
 }  // namespace
 
-Value parse_document(
-    const std::string& text, const std::string& name, std::vector<Issue>& issues) {
+Value parse_document(const std::string& text, const std::string& name, std::vector<Issue>& issues) {
   return parse(text, name, true, issues);
 }
 
-Value parse_inline(
-    const std::string& text, const std::string& source_name, std::vector<Issue>& issues) {
+Value parse_inline(const std::string& text, const std::string& source_name,
+                   std::vector<Issue>& issues) {
   return parse(text, source_name, false, issues);
 }
 

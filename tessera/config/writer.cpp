@@ -23,7 +23,7 @@ bool is_idle(const Config& config, const Field& field) {
   if (path == "optimizer.betas" || path == "optimizer.eps") return config.optimizer.type == "SGD";
   if (path == "optimizer.momentum") return config.optimizer.type != "SGD";
   return (!config.model.is_mla() && (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
-      (!config.model.is_moe() && holds(kExpertKeys, path));
+         (!config.model.is_moe() && holds(kExpertKeys, path));
 }
 
 // Sections that the file did not have, and keys that the schedule's type would refuse.
@@ -38,7 +38,7 @@ bool is_left_out(const Config& config, const Config& defaults, const Field& fiel
   if (path.starts_with("train_dataset.")) return config.train_dataset.dataloader.type.empty();
   if (path.starts_with("lr_scheduler.")) {
     return config.lr_scheduler.type.empty() ||
-        !is_schedule_key(config.lr_scheduler.type, path.substr(path.find('.') + 1));
+           !is_schedule_key(config.lr_scheduler.type, path.substr(path.find('.') + 1));
   }
   return false;
 }

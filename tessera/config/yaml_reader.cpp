@@ -82,8 +82,8 @@ class Collector {
     if (!field.address) return display(*a.value) == display(*b.value);
     Config left, right;
     return !field.type->read(*a.value, field.address(left)) &&
-        !field.type->read(*b.value, field.address(right)) &&
-        field.type->equal(field.address(left), field.address(right));
+           !field.type->read(*b.value, field.address(right)) &&
+           field.type->equal(field.address(left), field.address(right));
   }
 
   std::vector<Issue>& issues_;
@@ -126,6 +126,12 @@ std::vector<std::string> split_path(std::string_view text) {
   }
 }
 
+// Sections whose keys MindFormers hands on as they are, where null means left out.
+bool is_open(std::string_view path) {
+  return path.starts_with("model.") || path.starts_with("lr_scheduler.") ||
+         path.starts_with("train_dataset.dataloader.");
+}
+
 // Where each item of a list was written.
 void note_items(const std::string& path, const Value& value, Provenance& provenance) {
   for (size_t i = 0; i < value.items.size(); ++i) {
@@ -156,9 +162,8 @@ void apply_override(Value& root, const std::string& assignment, std::vector<Issu
   std::string name;
   for (size_t i = 0; i + 1 < path.size(); ++i) name = join(name, canonical_key(name, path[i]));
   const std::string key = canonical_key(name, path.back());
-  std::erase_if(section->entries, [&](const Value::Entry& entry) {
-    return canonical_key(name, entry.key) == key;
-  });
+  std::erase_if(section->entries,
+                [&](const Value::Entry& entry) { return canonical_key(name, entry.key) == key; });
   section->entries.push_back({path.back(), source, std::move(value)});
 }
 
@@ -173,21 +178,20 @@ std::vector<Given> collect_keys(const Value& root, std::vector<Issue>& issues) {
   return collector.take();
 }
 
-void read_key(
-    const Given& given, Config& config, Provenance& provenance, std::vector<Issue>& issues) {
+void read_key(const Given& given, Config& config, Provenance& provenance,
+              std::vector<Issue>& issues) {
   const Field& field = *given.field;
   const Value* value = given.value;
-  if (value->is_null() && field.path.starts_with("model.") && field.type->check(*value)) return;
+  if (value->is_null() && is_open(field.path) && field.type->check(*value)) return;
   Value lowered;
   if (field.lower_case && value->kind == Value::Kind::kScalar) {
     lowered = *value;
-    std::ranges::transform(lowered.text, lowered.text.begin(), [](unsigned char c) {
-      return static_cast<char>(std::tolower(c));
-    });
+    std::ranges::transform(lowered.text, lowered.text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     value = &lowered;
   }
-  auto wrong = field.address ? field.type->read(*value, field.address(config))
-                             : field.type->check(*value);
+  auto wrong =
+      field.address ? field.type->read(*value, field.address(config)) : field.type->check(*value);
   if (!wrong && !field.address) wrong = check_unstored(field, *value);
   const std::string path(field.path);
   if (wrong) {

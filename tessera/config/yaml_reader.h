@@ -26,8 +26,9 @@ void apply_override(Value& root, const std::string& assignment, std::vector<Issu
 std::vector<Given> collect_keys(const Value& root, std::vector<Issue>& issues);
 
 /// Stores one value in `config` and its place in `provenance`; a wrong type is appended to `issues`
-/// and nothing is stored. null leaves a key of `model` out that cannot be null.
-void read_key(
-    const Given& given, Config& config, Provenance& provenance, std::vector<Issue>& issues);
+/// and nothing is stored. null means left out for a key of model, lr_scheduler or dataloader that
+/// cannot be null.
+void read_key(const Given& given, Config& config, Provenance& provenance,
+              std::vector<Issue>& issues);
 
 }  // namespace tessera

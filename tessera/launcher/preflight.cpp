@@ -19,10 +19,8 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
                     const PreflightOptions& options) {
   ConfigResult loaded = load_config(path, overrides);
   Preflight result;
-  result.issues = loaded.issues;
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
-  append(result.issues,
-         validate(loaded.config, loaded.provenance, options.world, options.ranks_per_node));
+  result.issues = validate(loaded, options.world, options.ranks_per_node);
   std::vector<Issue> files = check_files(loaded.config, loaded.provenance);
   if (!options.to_run) {
     for (Issue& issue : files) issue.severity = Severity::kWarning;

@@ -2,7 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/nn/rope.h"
+#include "tessera/nn/rotary.h"
+#include "tessera/nn/split_heads.h"
 
 namespace tessera {
 
@@ -26,7 +27,9 @@ Attention::Attention() {
     append(all, qkv_proj->bias);
     return all;
   };
-  qkv_call.body = [this](const Tensors& x, const LayerContext&) { return qkv_proj->all(x[0]); };
+  qkv_call.body = [this](const Tensors& x, const LayerContext&) {
+    return Tensors{qkv_proj->stacked(x[0])};
+  };
 
   q_norm_call.names = {"self_attention.q_layernorm", "self_attn.q_norm"};
   q_norm_call.weights = [this] { return std::vector<Weight*>{&q_norm->weight}; };
@@ -59,33 +62,50 @@ Attention::Attention() {
   };
 }
 
-at::Tensor Attention::forward(const at::Tensor& x_TH, const LayerContext& context) {
-  // A wrapped core is called with all inputs at once; else each goes as soon as it is ready.
-  const auto call = core_call.wrapper ? nullptr : core->begin(context);
-  Tensors inputs(3);
+Tensors Attention::heads_of_parts(const at::Tensor& x_TH, const LayerContext& context,
+                                  AttentionCall* call) {
+  Tensors heads(3);
   const auto receive = [&](size_t part, const at::Tensor& y_TO) {
     at::Tensor y_TND = y_TO.unflatten(1, {-1, head_dim});
-    const AttentionInput which = kInputs[part];
-    if (which != AttentionInput::kValue) {
-      const auto& norm = which == AttentionInput::kQuery ? q_norm : k_norm;
-      const auto& norm_call = which == AttentionInput::kQuery ? q_norm_call : k_norm_call;
-      if (norm) y_TND = norm_call({y_TND}, context)[0];
+    if (part < 2) {
+      const auto& norm = part == 0 ? q_norm : k_norm;
+      if (norm) y_TND = (part == 0 ? q_norm_call : k_norm_call)({y_TND}, context)[0];
       y_TND = apply_rotary(y_TND, context.rope_cos, context.rope_sin);
     }
-    if (call) {
-      call->offer(which, std::move(y_TND));
-    } else {
-      inputs[part] = std::move(y_TND);
-    }
+    if (call) call->offer(kInputs[part], y_TND);
+    heads[part] = std::move(y_TND);
   };
   if (qkv_call.wrapper) {
-    const Tensors outputs = qkv_call({x_TH}, context);
-    for (size_t part = 0; part < outputs.size(); ++part) receive(part, outputs[part]);
+    const auto parts = qkv_call({x_TH}, context)[0].split_with_sizes(qkv_proj->part_rows, 1);
+    for (size_t part = 0; part < parts.size(); ++part) receive(part, parts[part]);
   } else {
     qkv_proj->forward(x_TH, receive);
   }
-  const at::Tensor heads_TND = call ? call->attend() : core_call(inputs, context)[0];
-  return o_call({heads_TND.flatten(1)}, context)[0];
+  return heads;
+}
+
+Tensors Attention::heads_at_once(const at::Tensor& x_TH, const LayerContext& context,
+                                 AttentionCall* call) {
+  const auto norm_of = [](const std::unique_ptr<Norm>& norm) {
+    return norm ? HeadNorm{norm->weight.value, norm->eps} : HeadNorm{};
+  };
+  const auto heads =
+      split_heads(qkv_call({x_TH}, context)[0], qkv_proj->part_rows, head_dim, norm_of(q_norm),
+                  norm_of(k_norm), context.rope_cos, context.rope_sin);
+  for (size_t part = 0; call && part < heads.size(); ++part) {
+    call->offer(kInputs[part], heads[part]);
+  }
+  return {heads.begin(), heads.end()};
+}
+
+at::Tensor Attention::forward(const at::Tensor& x_TH, const LayerContext& context) {
+  // A wrapped core is called with all inputs at once; else each is offered as soon as it is ready.
+  const auto call = core_call.wrapper ? nullptr : core->begin(context);
+  const bool by_parts = qkv_proj->in_turn || q_norm_call.wrapper || k_norm_call.wrapper;
+  const Tensors heads = by_parts ? heads_of_parts(x_TH, context, call.get())
+                                 : heads_at_once(x_TH, context, call.get());
+  const at::Tensor out_TND = call ? call->attend() : core_call(heads, context)[0];
+  return o_call({out_TND.flatten(1)}, context)[0];
 }
 
 std::vector<Weight*> Attention::weights() {

@@ -41,6 +41,12 @@ struct Attention : AttentionBlock {
   at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context) override;
   std::vector<Weight*> weights() override;
   std::vector<ModuleCall*> modules() override;
+
+ private:
+  // q, k, v as heads, normalised and rotated, and offered to `call` unless it is null: part by part
+  // (where a part goes its own way), or in one pass over their stacked products.
+  Tensors heads_of_parts(const at::Tensor& x_TH, const LayerContext& context, AttentionCall* call);
+  Tensors heads_at_once(const at::Tensor& x_TH, const LayerContext& context, AttentionCall* call);
 };
 
 }  // namespace tessera

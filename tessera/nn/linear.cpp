@@ -17,6 +17,10 @@ at::Tensor Linear::forward(const at::Tensor& x_TI) {
   return product(x_TI, weight.value, bias.value);
 }
 
+at::Tensor Projections::stacked(const at::Tensor& x_TI) {
+  return product(x_TI, weight.value, bias.value);
+}
+
 void Projections::forward(const at::Tensor& x_TI, const Receive& receive) {
   if (in_turn) {
     int64_t row = 0;
@@ -28,14 +32,8 @@ void Projections::forward(const at::Tensor& x_TI, const Receive& receive) {
     }
     return;
   }
-  const auto outputs = product(x_TI, weight.value, bias.value).split_with_sizes(part_rows, 1);
+  const auto outputs = stacked(x_TI).split_with_sizes(part_rows, 1);
   for (size_t part = 0; part < outputs.size(); ++part) receive(part, outputs[part]);
-}
-
-std::vector<at::Tensor> Projections::all(const at::Tensor& x_TI) {
-  std::vector<at::Tensor> outputs(part_rows.size());
-  forward(x_TI, [&](size_t part, at::Tensor y) { outputs[part] = std::move(y); });
-  return outputs;
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids_T) {

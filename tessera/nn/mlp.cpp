@@ -20,7 +20,7 @@ Mlp::Mlp() {
   gate_up_call.names = {"mlp.linear_fc1", "mlp.gate_proj", "mlp.up_proj"};
   gate_up_call.weights = [this] { return present(gate_up_proj->weight, gate_up_proj->bias); };
   gate_up_call.body = [this](const Tensors& x, const LayerContext&) {
-    return gate_up_proj->all(x[0]);
+    return Tensors{gate_up_proj->stacked(x[0])};
   };
   down_call.names = {"mlp.linear_fc2", "mlp.down_proj"};
   down_call.weights = [this] { return present(down_proj->weight, down_proj->bias); };
@@ -30,8 +30,7 @@ Mlp::Mlp() {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x_TH, const LayerContext& context) {
-  const Tensors gate_up = gate_up_call({x_TH}, context);
-  return down_call({swiglu(gate_up[0], gate_up[1])}, context)[0];
+  return down_call({swiglu(gate_up_call({x_TH}, context)[0])}, context)[0];
 }
 
 std::vector<Segment> Mlp::segments() {

@@ -30,9 +30,4 @@ struct Rope {
 /// missing.
 Rope make_rope(const ModelConfig& model, int64_t rotary_dim);
 
-/// Rotates the first rotary_dim of the last dimension, pairs (i, i + rotary_dim / 2); the rest
-/// passes. x [T, heads, D], cos and sin [T, rotary_dim / 2]; computed in their type, at least
-/// float32; the result has the type of x.
-at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin);
-
 }  // namespace tessera

@@ -1,10 +1,36 @@
-#include <ATen/ATen.h>
+#include "tessera/nn/rotary.h"
 
-#include "tessera/nn/rope.h"
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "tessera/nn/kernel_rows.h"
+#include "tessera/nn/scalar_type.h"
 
 namespace tessera {
 
-at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin) {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Rotary : torch::autograd::Function<Rotary> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TND, const at::Tensor& cos,
+                            const at::Tensor& sin) {
+    ctx->save_for_backward({cos, sin});
+    at::Tensor y_TND = at::empty(x_TND.sizes(), x_TND.options());
+    rotate_into(with_dense_rows(x_TND), cos, sin, 1, y_TND);
+    return y_TND;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    at::Tensor dx_TND = at::empty(grads[0].sizes(), grads[0].options());
+    rotate_into(with_dense_rows(grads[0]), saved[0], saved[1], -1, dx_TND);
+    return {dx_TND, at::Tensor(), at::Tensor()};
+  }
+};
+
+at::Tensor composed_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin) {
   const int64_t half = cos.size(1);
   const at::Tensor wide = x_TND.to(cos.scalar_type());
   const at::Tensor c = cos.unsqueeze(1);
@@ -15,6 +41,28 @@ at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at
   const int64_t rest = x_TND.size(2) - 2 * half;
   if (rest > 0) pieces.push_back(wide.narrow(2, 2 * half, rest));
   return at::cat(pieces, 2).to(x_TND.scalar_type());
+}
+
+}  // namespace
+
+at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin) {
+  return has_kernels(x_TND) ? Rotary::apply(x_TND, cos, sin) : composed_rotary(x_TND, cos, sin);
+}
+
+void rotate_into(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin,
+                 int direction, const at::Tensor& y_TND) {
+  const auto wide = accumulation_type(x_TND.scalar_type());
+  const at::Tensor c = cos.to(wide).contiguous();
+  const at::Tensor s = sin.to(wide).contiguous();
+  const int64_t heads = x_TND.size(1);
+  const int64_t width = x_TND.size(2);
+  dispatch_kernel(x_TND.scalar_type(), [&]<typename T>(T) {
+    using W = kernels::Wide<T>;
+    over_rows(x_TND.size(0) * heads, width, [&](int64_t begin, int64_t end) {
+      kernels::rotate<T>(const_rows<T>(x_TND), width, c.size(1), heads, c.const_data_ptr<W>(),
+                         s.const_data_ptr<W>(), direction, mutable_rows<T>(y_TND), begin, end);
+    });
+  });
 }
 
 }  // namespace tessera

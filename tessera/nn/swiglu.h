@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// silu(gate) * up, elementwise, both [T, F] (rows may be strided: parts of one buffer); computed
-/// in at least float32.
-at::Tensor swiglu(const at::Tensor& gate_TF, const at::Tensor& up_TF);
+/// silu(gate) * up, with gate and up side by side: [T, 2 F] -> [T, F]. Computed in at least
+/// float32; keeps its input for the backward pass, nothing else.
+at::Tensor swiglu(const at::Tensor& gate_up_T2F);
 
 }  // namespace tessera

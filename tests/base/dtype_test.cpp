@@ -6,9 +6,8 @@ namespace tessera {
 namespace {
 
 TEST(DTypeNames, RoundTripAndSizes) {
-  for (const auto& [dtype, size] :
-       {std::pair{DType::kFloat32, 4}, std::pair{DType::kBFloat16, 2},
-        std::pair{DType::kFloat64, 8}, std::pair{DType::kFloat16, 2}}) {
+  for (const auto& [dtype, size] : {std::pair{DType::kFloat32, 4}, std::pair{DType::kBFloat16, 2},
+                                    std::pair{DType::kFloat64, 8}, std::pair{DType::kFloat16, 2}}) {
     EXPECT_EQ(dtype_from_string(to_string(dtype)), dtype);
     EXPECT_EQ(size_of(dtype), size);
   }

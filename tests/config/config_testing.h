@@ -52,9 +52,8 @@ context:
 
 /// Overrides that turn kBase into a mixture of experts.
 inline std::vector<std::string> moe(std::vector<std::string> more = {}) {
-  std::vector<std::string> sets = {
-      "model.model_type=qwen3_moe", "model.num_experts=8", "model.num_experts_per_tok=2",
-      "model.moe_intermediate_size=64"};
+  std::vector<std::string> sets = {"model.model_type=qwen3_moe", "model.num_experts=8",
+                                   "model.num_experts_per_tok=2", "model.moe_intermediate_size=64"};
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }
@@ -62,10 +61,10 @@ inline std::vector<std::string> moe(std::vector<std::string> more = {}) {
 /// Overrides that turn kBase into a small DeepSeek-V3.
 inline std::vector<std::string> deepseek(std::vector<std::string> more = {}) {
   std::vector<std::string> sets = {
-      "model.model_type=deepseek_v3", "model.num_experts=8",       "model.num_experts_per_tok=2",
-      "model.moe_intermediate_size=32", "model.n_group=4",         "model.topk_group=2",
-      "model.first_k_dense_replace=1", "model.q_lora_rank=24",     "model.kv_lora_rank=16",
-      "model.qk_nope_head_dim=16",     "model.qk_rope_head_dim=8", "model.v_head_dim=16"};
+      "model.model_type=deepseek_v3",   "model.num_experts=8",      "model.num_experts_per_tok=2",
+      "model.moe_intermediate_size=32", "model.n_group=4",          "model.topk_group=2",
+      "model.first_k_dense_replace=1",  "model.q_lora_rank=24",     "model.kv_lora_rank=16",
+      "model.qk_nope_head_dim=16",      "model.qk_rope_head_dim=8", "model.v_head_dim=16"};
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }
@@ -76,13 +75,11 @@ struct Checked {
 };
 
 /// Reads `text` and validates it at `world` ranks.
-inline Checked check_text(
-    const std::string& text, int64_t world, const std::vector<std::string>& sets = {}) {
+inline Checked check_text(const std::string& text, int64_t world,
+                          const std::vector<std::string>& sets = {}) {
   Checked checked;
   checked.result = load_config_text(text, "x.yaml", "/nonexistent", sets);
-  checked.issues = checked.result.issues;
-  const auto more = validate(checked.result.config, checked.result.provenance, world);
-  checked.issues.insert(checked.issues.end(), more.begin(), more.end());
+  checked.issues = validate(checked.result, world);
   return checked;
 }
 

@@ -10,9 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-LayersPerStage list(std::vector<std::string> stages) {
-  return {false, std::move(stages)};
-}
+LayersPerStage list(std::vector<std::string> stages) { return {false, std::move(stages)}; }
 const LayersPerStage kAuto{true, {}};
 
 LayerPlacement placed(const LayersPerStage& asked, int64_t layers, int64_t stages, int64_t chunks) {

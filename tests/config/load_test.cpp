@@ -59,9 +59,8 @@ TEST(Paths, MissingTokenFilesAreNamed) {
   dir.write("a.idx", "");
   dir.write("a.bin", "");
   dir.write("b.idx", "");
-  const ConfigResult result = load_config(
-      dir.write("x.yaml", std::string(kBase)),
-      {"train_dataset.dataloader.config.data_path=[a, b, c]"});
+  const ConfigResult result = load_config(dir.write("x.yaml", std::string(kBase)),
+                                          {"train_dataset.dataloader.config.data_path=[a, b, c]"});
   const std::string text = format_issues(check_files(result.config, result.provenance));
   EXPECT_THAT(text, HasSubstr("no such file: " + dir.path() + "/b.bin"));
   EXPECT_THAT(text, HasSubstr("/c.idx"));
@@ -96,13 +95,14 @@ TEST(HfConfig, KeysOfTrainingAreNotTaken) {
 
 TEST(HfConfig, MustAgreeWithTheFile) {
   TempDir dir;
-  const ConfigResult result = load_with(
-      dir, kLlama, "  hidden_size: 128\n  num_layers: 2\n  rope_theta: 10000.0\n"
-                   "  initializer_range: 0.1\n  max_position_embeddings: 64\n");
+  const ConfigResult result =
+      load_with(dir, kLlama,
+                "  hidden_size: 128\n  num_layers: 2\n  rope_theta: 10000.0\n"
+                "  initializer_range: 0.1\n  max_position_embeddings: 64\n");
   EXPECT_EQ(count(result.issues, Severity::kError), 2) << format_issues(result.issues);
-  EXPECT_THAT(result.issues, HasError("model.hidden_size",
-                                      "must agree with hidden_size = 64 of " + dir.path() +
-                                          "/model/config.json:3"));
+  EXPECT_THAT(result.issues,
+              HasError("model.hidden_size", "must agree with hidden_size = 64 of " + dir.path() +
+                                                "/model/config.json:3"));
   EXPECT_THAT(result.issues, HasError("model.rope_theta", "must agree with rope_theta = 500000.0"));
 }
 
@@ -143,12 +143,12 @@ TEST(HfConfig, WhatIsNotBuiltIsRefused) {
   TempDir dir;
   EXPECT_THAT(load_with(dir, R"({"model_type": "llama", "use_sliding_window": true})", "").issues,
               HasError("use_sliding_window", "not built"));
-  EXPECT_THAT(load_with(dir, R"({"model_type": "llama", "layer_types": ["sliding_attention"]})", "")
-                  .issues,
-              HasError("layer_types", "only full_attention"));
-  EXPECT_THAT(load_with(dir, R"({"model_type": "llama", "quantization_config": {"bits": 8}})", "")
-                  .issues,
-              HasError("quantization_config", "quantized weights"));
+  EXPECT_THAT(
+      load_with(dir, R"({"model_type": "llama", "layer_types": ["sliding_attention"]})", "").issues,
+      HasError("layer_types", "only full_attention"));
+  EXPECT_THAT(
+      load_with(dir, R"({"model_type": "llama", "quantization_config": {"bits": 8}})", "").issues,
+      HasError("quantization_config", "quantized weights"));
   EXPECT_TRUE(has_errors(load_with(dir, "{\"model_type\": ", "").issues));
   EXPECT_TRUE(has_errors(load_with(dir, "[]", "").issues));
   EXPECT_THAT(load_with(dir, R"({"model_type": "llama", "hidden_size": "wide"})", "").issues,
@@ -156,9 +156,9 @@ TEST(HfConfig, WhatIsNotBuiltIsRefused) {
 }
 
 TEST(HfConfig, AMissingFolderIsRefused) {
-  EXPECT_THAT(load_config_text("checkpoint: {load_path: nowhere}", "x.yaml", "/nonexistent", {})
-                  .issues,
-              HasError("checkpoint.load_path", "no such folder"));
+  EXPECT_THAT(
+      load_config_text("checkpoint: {load_path: nowhere}", "x.yaml", "/nonexistent", {}).issues,
+      HasError("checkpoint.load_path", "no such folder"));
 }
 
 TEST(FamilyDefaults, ColumnsOfTheReference) {
@@ -188,12 +188,12 @@ TEST(FamilyDefaults, KvHeadsFollowTheHeads) {
 }
 
 TEST(FamilyDefaults, YarnByItsOldNames) {
-  const ModelConfig m =
-      load_config_text("model: {model_type: deepseek_v3, position_embedding_type: yarn, "
-                       "rotary_scaling_factor: 8.0, mscale: 1.0, mscale_all_dim: 1.0, "
-                       "max_position_embeddings: 4096}",
-                       "x", "/nonexistent", {})
-          .config.model;
+  const ModelConfig m = load_config_text(
+                            "model: {model_type: deepseek_v3, position_embedding_type: yarn, "
+                            "rotary_scaling_factor: 8.0, mscale: 1.0, mscale_all_dim: 1.0, "
+                            "max_position_embeddings: 4096}",
+                            "x", "/nonexistent", {})
+                            .config.model;
   EXPECT_EQ(m.rope_scaling.rope_type, "yarn");
   EXPECT_EQ(m.rope_scaling.factor, 8.0);
   EXPECT_EQ(m.rope_scaling.mscale, 1.0);

@@ -62,10 +62,9 @@ TEST(ModelSpec, OrderRolesAndLayers) {
 }
 
 TEST(ModelSpec, BiasesAndGroupedHeads) {
-  const auto map = by_name(model_spec(
-      model_of({"model.attention_bias=true", "model.mlp_bias=true", "model.num_key_value_heads=2"})));
-  EXPECT_EQ(map.at("model.layers.0.self_attn.k_proj.weight").shape,
-            (std::vector<int64_t>{16, 64}));
+  const auto map = by_name(model_spec(model_of(
+      {"model.attention_bias=true", "model.mlp_bias=true", "model.num_key_value_heads=2"})));
+  EXPECT_EQ(map.at("model.layers.0.self_attn.k_proj.weight").shape, (std::vector<int64_t>{16, 64}));
   EXPECT_EQ(map.at("model.layers.0.self_attn.k_proj.bias").shape, (std::vector<int64_t>{16}));
   EXPECT_EQ(map.at("model.layers.0.self_attn.o_proj.bias").shape, (std::vector<int64_t>{64}));
   EXPECT_EQ(map.at("model.layers.0.mlp.down_proj.bias").role, ParamRole::kMlpDownBias);
@@ -88,8 +87,8 @@ TEST(ModelSpec, ExpertsAreOneByOne) {
 }
 
 TEST(ModelSpec, MultiTokenPredictionHasItsLayer) {
-  const auto map = by_name(model_spec(model_of(
-      deepseek({"model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.1"}))));
+  const auto map = by_name(model_spec(
+      model_of(deepseek({"model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.1"}))));
   EXPECT_EQ(map.at("model.layers.4.eh_proj.weight").shape, (std::vector<int64_t>{64, 128}));
   EXPECT_EQ(map.at("model.layers.4.shared_head.head.weight").tied_to, "lm_head.weight");
   EXPECT_EQ(map.at("model.layers.4.embed_tokens.weight").tied_to, "model.embed_tokens.weight");

@@ -35,7 +35,8 @@ std::vector<std::string> good_files() {
            "parallelism.moe_token_dispatcher_type=alltoall_deredundancy",
            "parallelism.npu_nums_per_device=4"}));
   add(deepseek({"parallelism.tensor_parallel=2", "model.num_nextn_predict_layers=1",
-                "model.mtp_loss_factor=0.1", "recompute={mode: full, full_recompute_layer: ['0-2']}"}));
+                "model.mtp_loss_factor=0.1",
+                "recompute={mode: full, full_recompute_layer: ['0-2']}"}));
   add({"parallelism.pipeline_parallel=2", "parallelism.pipeline_parallel_interleave_num=2",
        "parallelism.pipeline_parallel_layers_per_stage=['0, 2', '1, 3']",
        "lr_scheduler={type: CosineWithWarmUpLR, warmup_ratio: 0.2}",
@@ -85,12 +86,49 @@ class Mutator {
         }
         return;
       default: {  // another value
-        static const char* kValues[] = {
-            "-1", "0", "1", "2", "3", "7", "1000000000", "9223372036854775807",
-            "-9223372036854775808", "99999999999999999999", "1e308", "1e-320", "-0.5", "0.5", ".nan",
-            ".inf", "true", "null", "''", "abc", "[]", "[1, 2]", "['0-1', '2-3']", "{}", "{a: 1}",
-            "auto", "[[]]", "\"\\x00\"", "*a", "&a b", "0x7f", "4", "8", "64", "ulysses", "hybrid",
-            "[-1, -1, -1]", "['3-1']", "bfloat16", "float16", "llama", "deepseek_v3", "!!int x"};
+        static const char* kValues[] = {"-1",
+                                        "0",
+                                        "1",
+                                        "2",
+                                        "3",
+                                        "7",
+                                        "1000000000",
+                                        "9223372036854775807",
+                                        "-9223372036854775808",
+                                        "99999999999999999999",
+                                        "1e308",
+                                        "1e-320",
+                                        "-0.5",
+                                        "0.5",
+                                        ".nan",
+                                        ".inf",
+                                        "true",
+                                        "null",
+                                        "''",
+                                        "abc",
+                                        "[]",
+                                        "[1, 2]",
+                                        "['0-1', '2-3']",
+                                        "{}",
+                                        "{a: 1}",
+                                        "auto",
+                                        "[[]]",
+                                        "\"\\x00\"",
+                                        "*a",
+                                        "&a b",
+                                        "0x7f",
+                                        "4",
+                                        "8",
+                                        "64",
+                                        "ulysses",
+                                        "hybrid",
+                                        "[-1, -1, -1]",
+                                        "['3-1']",
+                                        "bfloat16",
+                                        "float16",
+                                        "llama",
+                                        "deepseek_v3",
+                                        "!!int x"};
         const size_t colon = line.find(':');
         if (colon == std::string::npos) return;
         line = line.substr(0, colon + 1) + " " + kValues[pick(std::size(kValues))];
@@ -146,7 +184,8 @@ TEST(Mutations, EveryLineMissingDoubledOrWrong) {
       const size_t colon = lines[at].find(": ");
       if (colon == std::string::npos) continue;
       EXPECT_TRUE(has_errors(check_text(join_lines(doubled), 8).issues)) << lines[at];
-      for (const char* wrong : {"-7", "0", "123456789012345", "[x, y]", "{q: 1}", "certainly not"}) {
+      for (const char* wrong :
+           {"-7", "0", "123456789012345", "[x, y]", "{q: 1}", "certainly not"}) {
         std::vector<std::string> changed = lines;
         changed[at] = lines[at].substr(0, colon + 2) + wrong;
         ASSERT_NO_THROW(answer(join_lines(changed), 8, accepted));

@@ -58,8 +58,7 @@ TEST(ParallelDims, RankIsItsCoordinate) {
   for (int64_t rank = 0; rank < dims.world; ++rank) {
     const Coordinate at = dims.coordinate(rank);
     EXPECT_EQ(dims.rank_of(at), rank);
-    EXPECT_EQ(rank,
-              ((at.pp * 6 + at.dp_replicate * 2 + at.dp_shard) * 2 + at.cp) * 2 + at.tp);
+    EXPECT_EQ(rank, ((at.pp * 6 + at.dp_replicate * 2 + at.dp_shard) * 2 + at.cp) * 2 + at.tp);
     EXPECT_EQ(dims.index_on(Axis::kFsdp, rank), at.dp_shard * 2 + at.cp);
     EXPECT_EQ(dims.index_on(Axis::kBatch, rank), at.dp_replicate * 2 + at.dp_shard);
     // The shard of the data: ((rank mod (W / P)) div T) div C.

@@ -6,8 +6,7 @@ namespace {
 
 using namespace testing_config;
 
-std::vector<Issue> refused(int64_t world, std::vector<std::string> sets) {
-  sets.push_back("checkpoint.enable_save=false");
+std::vector<Issue> refused(int64_t world, const std::vector<std::string>& sets) {
   const ConfigResult result = load_config_text(kBase, "x.yaml", "/nonexistent", sets);
   EXPECT_TRUE(result.ok()) << format_issues(result.issues);
   return unsupported_yet(result.config, result.provenance, derive_dims(result.config, world));
@@ -19,18 +18,11 @@ TEST(Unsupported, PlainDataParallelRuns) {
 }
 
 TEST(Unsupported, WhatTheEngineDoesNotRunIsOneErrorEach) {
-  const auto issues =
-      refused(8, {"parallelism.tensor_parallel=2", "parallelism.context_parallel=2",
-                  "parallelism.pipeline_parallel=2", "model.hidden_dropout=0.1",
-                  "model.compute_dtype=bfloat16", "recompute.mode=full"});
+  const auto issues = refused(8, {"parallelism.tensor_parallel=2", "parallelism.context_parallel=2",
+                                  "parallelism.pipeline_parallel=2", "model.hidden_dropout=0.1",
+                                  "model.compute_dtype=bfloat16", "recompute.mode=full"});
   EXPECT_EQ(count(issues, Severity::kError), 6) << format_issues(issues);
   EXPECT_THAT(issues, HasError("parallelism.tensor_parallel", "cannot be run yet"));
-}
-
-TEST(Unsupported, NothingIsSavedYet) {
-  const ConfigResult result = load_config_text(kBase, "x.yaml", "/nonexistent", {});
-  const auto issues = unsupported_yet(result.config, result.provenance, ParallelDims{});
-  EXPECT_THAT(format_issues(issues), ::testing::HasSubstr("nothing is saved yet"));
 }
 
 }  // namespace

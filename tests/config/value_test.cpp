@@ -99,7 +99,7 @@ TEST(Value, DocumentsThatExplodeAreStopped) {
   for (int i = 1; i < 12; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
     bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before + ", " + before +
-        ", " + before + ", " + before + "]\n";
+            ", " + before + ", " + before + "]\n";
   }
   std::vector<Issue> issues;
   parse(bomb, issues);
@@ -122,8 +122,8 @@ TEST(Value, JsonIsYaml) {
 
 TEST(Value, DisplayIsOneShortLine) {
   std::vector<Issue> issues;
-  const Value root = parse("a: {b: [1, 'two'], c: null}\nlong: \"" + std::string(500, 'x') + "\"",
-                           issues);
+  const Value root =
+      parse("a: {b: [1, 'two'], c: null}\nlong: \"" + std::string(500, 'x') + "\"", issues);
   EXPECT_EQ(display(*root.find("a")), "{b: [1, \"two\"], c: null}");
   EXPECT_LT(display(*root.find("long")).size(), 70u);
 }

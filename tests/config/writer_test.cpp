@@ -36,8 +36,7 @@ TEST(Writer, ReadAgainItIsTheSame) {
 }
 
 TEST(Writer, AResolvedFileNamesNothingThatHasNoEffect) {
-  const std::string yaml =
-      to_yaml(load_config_text(kBase, "x.yaml", "/nonexistent", {}).config);
+  const std::string yaml = to_yaml(load_config_text(kBase, "x.yaml", "/nonexistent", {}).config);
   EXPECT_TRUE(check_text(yaml, 1).issues.empty()) << format_issues(check_text(yaml, 1).issues);
 }
 

@@ -97,17 +97,20 @@ TEST(YamlReader, UnknownKeysAreRefusedInEverySection) {
             "x.yaml:10: train_dataset.dataloder = {}: unknown key; did you mean dataloader?\n");
   EXPECT_EQ(only_issue("trainig: {steps: 1}"),
             "x.yaml:1: trainig = {steps: 1}: unknown key; did you mean training?");
-  EXPECT_EQ(only_issue("monitor: {train_state: {local_los: true}}"),
-            "x.yaml:1: monitor.train_state.local_los = true: unknown key; did you mean local_loss?");
+  EXPECT_EQ(
+      only_issue("monitor: {train_state: {local_los: true}}"),
+      "x.yaml:1: monitor.train_state.local_los = true: unknown key; did you mean local_loss?");
   EXPECT_EQ(only_issue("model: {rope_scaling: {factr: 2.0}}"),
             "x.yaml:1: model.rope_scaling.factr = 2.0: unknown key; did you mean factor?");
   EXPECT_EQ(only_issue("zzzz: 1"), "x.yaml:1: zzzz = 1: unknown key");
 }
 
 TEST(YamlReader, OtherNamesOfAKeyAreAcceptedAndMustAgree) {
-  EXPECT_EQ(read("model: {model_type: qwen3_moe, num_experts: 4}").config.model.n_routed_experts, 4);
+  EXPECT_EQ(read("model: {model_type: qwen3_moe, num_experts: 4}").config.model.n_routed_experts,
+            4);
   EXPECT_EQ(read("model: {model_type: llama, num_layers: 3}").config.model.num_hidden_layers, 3);
-  EXPECT_TRUE(read("model: {model_type: llama, num_layers: 3, num_hidden_layers: 3}").issues.empty());
+  EXPECT_TRUE(
+      read("model: {model_type: llama, num_layers: 3, num_hidden_layers: 3}").issues.empty());
   EXPECT_EQ(only_issue("model:\n  model_type: llama\n  num_hidden_layers: 4\n  num_layers: 3\n"),
             "x.yaml:4: model.num_layers = 3: is another name of model.num_hidden_layers = 4, which "
             "must be the same");
@@ -118,10 +121,9 @@ TEST(YamlReader, OtherNamesOfAKeyAreAcceptedAndMustAgree) {
 }
 
 TEST(YamlReader, OverridesAreReadAndReportedLikeLines) {
-  const Config config =
-      read(kBase, {"training.steps=7", "optimizer.betas=[0.8, 0.9]", "model.num_layers=6",
-                   "parallelism={tensor_parallel: 2}"})
-          .config;
+  const Config config = read(kBase, {"training.steps=7", "optimizer.betas=[0.8, 0.9]",
+                                     "model.num_layers=6", "parallelism={tensor_parallel: 2}"})
+                            .config;
   EXPECT_EQ(config.training.steps, 7);
   EXPECT_EQ(config.optimizer.betas[0], 0.8);
   EXPECT_EQ(config.model.num_hidden_layers, 6);
@@ -153,6 +155,21 @@ TEST(YamlReader, AFileThatIsNoDictIsRefused) {
   EXPECT_EQ(only_issue("hello"), "x.yaml:1: the document must be a dict of sections, not str");
 }
 
+TEST(YamlReader, NullLeavesKeysOfOpenSectionsOut) {
+  const ConfigResult result =
+      read("model: {model_type: llama, first_k_dense_replace: null, head_dim: null}\n"
+           "lr_scheduler: {warmup_steps: null}\n"
+           "train_dataset: {dataloader: {config: {mmap_bin_files: null}}}\n");
+  EXPECT_TRUE(result.issues.empty()) << format_issues(result.issues);
+  EXPECT_EQ(result.config.model.head_dim, 128);
+  EXPECT_FALSE(result.provenance.contains("lr_scheduler.warmup_steps"));
+}
+
+TEST(YamlReader, WhatCouldNotBeReadIsNotJudged) {
+  const auto issues = check_text(kBase, 1, {"model.model_type=5", "lr_scheduler=3"}).issues;
+  EXPECT_EQ(testing_config::count(issues, Severity::kError), 2) << format_issues(issues);
+}
+
 TEST(YamlReader, AMissingFileIsOneError) {
   const ConfigResult result = load_config("/nonexistent/x.yaml", {});
   ASSERT_EQ(result.issues.size(), 1u);
@@ -160,10 +177,11 @@ TEST(YamlReader, AMissingFileIsOneError) {
 }
 
 TEST(YamlReader, AllErrorsComeAtOnce) {
-  const auto issues = check_text(kBase, 4, {"training.steps=-1", "optimizer.type=Adam",
-                                           "parallelism.tensor_parallel=3", "model.hidden_act=relu",
-                                           "foo.bar=1"})
-                          .issues;
+  const auto issues =
+      check_text(kBase, 4,
+                 {"training.steps=-1", "optimizer.type=Adam", "parallelism.tensor_parallel=3",
+                  "model.hidden_act=relu", "foo.bar=1"})
+          .issues;
   EXPECT_EQ(testing_config::count(issues, Severity::kError), 8) << format_issues(issues);
   EXPECT_THAT(issues, HasError("parallelism.tensor_parallel", "must divide the 4 ranks"));
 }
