@@ -93,12 +93,24 @@ Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options
                 "batch rank ", options_.batch_rank, " of ", options_.batch_degree, ", cp rank ",
                 options_.cp_rank, " of ", options_.cp_degree);
   data_supply(source_->size(), options_.effective_batch(), 0, options_.drop_remainder);
-  split_row(seq_length_, std::vector<int64_t>{seq_length_}, options_.cp_degree, options_.balance);
+  split_over_ranks(std::vector<int64_t>{seq_length_});
   if (options_.shuffle) {
     permutation_.resize(static_cast<size_t>(source_->size()));
     std::iota(permutation_.begin(), permutation_.end(), int64_t{0});
     RandomState(options_.seed).shuffle(std::span(permutation_));
   }
+}
+
+std::vector<Pieces> Loader::split_over_ranks(std::span<const int64_t> document_ends) const {
+  const int64_t inner = options_.cp_inner;
+  TESSERA_CHECK(inner >= 1 && options_.cp_degree % inner == 0, inner, " neighbours of ",
+                options_.cp_degree);
+  std::vector<Pieces> ranks;
+  for (const Pieces& part :
+       split_row(seq_length_, document_ends, options_.cp_degree / inner, options_.balance)) {
+    for (Pieces& run : split_pieces(part, inner)) ranks.push_back(std::move(run));
+  }
+  return ranks;
 }
 
 int64_t Loader::sample_of(int64_t step, int64_t row) const {
@@ -141,8 +153,7 @@ MicroBatch Loader::load_micro_batch(int64_t step, int64_t micro_batch) const {
     const int64_t sample = sample_of(step, first + row);
     const int64_t real = source_->read(sample, tokens);
     SampleColumns columns = make_columns(tokens, real, options_.columns);
-    std::vector<Pieces> pieces =
-        split_row(seq_length_, columns.document_ends, options_.cp_degree, options_.balance);
+    std::vector<Pieces> pieces = split_over_ranks(columns.document_ends);
     append_row(batch, std::move(columns), pieces[static_cast<size_t>(options_.cp_rank)], row,
                options_.next_tokens);
     batch.sample_ids.push_back(sample);

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct LoaderOptions {
   int64_t micro_batches = 1;     // per step and rank
   int64_t cp_rank = 0;
   int64_t cp_degree = 1;
+  /// Neighbours of the cp group that trade heads for sequence: `balance` concerns the split over the
+  /// cp_degree / cp_inner rows of them, inside which a part is cut into equal runs.
+  int64_t cp_inner = 1;
   TokenBalance balance = TokenBalance::kContiguous;
   bool drop_remainder = true;  // a pass ends before a step that it cannot fill; else that step
                                // is filled from the start of the next pass
@@ -103,6 +107,7 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
 
  private:
+  std::vector<Pieces> split_over_ranks(std::span<const int64_t> document_ends) const;
   int64_t sample_of(int64_t step, int64_t row) const;
   MicroBatch load_micro_batch(int64_t step, int64_t micro_batch) const;
 

@@ -143,6 +143,28 @@ std::vector<Pieces> split_row(int64_t seq_length, std::span<const int64_t> docum
   return {};
 }
 
+std::vector<Pieces> split_pieces(const Pieces& pieces, int64_t parts) {
+  int64_t places = 0;
+  for (const Range& piece : pieces) places += piece.size();
+  if (places % parts != 0) {
+    throw ConfigError(detail::concat(places, " places cannot be cut into ", parts, " equal runs"));
+  }
+  const int64_t length = places / parts;
+  std::vector<Pieces> runs(static_cast<size_t>(parts));
+  size_t run = 0;
+  int64_t room = length;
+  for (Range piece : pieces) {
+    while (piece.size() > 0) {
+      const int64_t taken = std::min(room, piece.size());
+      append(runs[run], {piece.begin, piece.begin + taken});
+      piece.begin += taken;
+      room -= taken;
+      if (room == 0 && ++run < runs.size()) room = length;
+    }
+  }
+  return runs;
+}
+
 int64_t attention_work(const Pieces& pieces, std::span<const int64_t> document_ends) {
   const auto triangle = [](int64_t n) { return n * (n + 1) / 2; };
   int64_t work = 0;

@@ -6,6 +6,10 @@
 
 #include "tessera/base/error.h"
 #include "tessera/config/layer_ranges.h"
+#include "tessera/config/model_spec.h"
+#include "tessera/nn/moe.h"
+#include "tessera/parallel/context_parallel.h"
+#include "tessera/parallel/expert_parallel.h"
 #include "tessera/parallel/tensor_parallel.h"
 
 namespace tessera {
@@ -46,7 +50,7 @@ CallFunction call_of(Decoder& decoder, const DecoderUnit& unit) {
     case DecoderUnit::Kind::kLayer:
       return [layer = unit.layer](const std::vector<at::Tensor>& inputs,
                                   const LayerContext& context) {
-        return std::vector<at::Tensor>{layer->forward(inputs.at(0), context)};
+        return layer->run(inputs.at(0), context);
       };
     case DecoderUnit::Kind::kHead:
       return [&decoder](const std::vector<at::Tensor>& inputs, const LayerContext& context) {
@@ -83,14 +87,20 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
     call.name = call_name(unit);
     call.forward = call_of(decoder, unit);
     const bool head = unit.kind == DecoderUnit::Kind::kHead;
-    call.losses = head ? 1 : 0;
+    call.losses = head ? 1 : unit.layer != nullptr ? unit.layer->losses() : 0;
     call.reshard_after_forward = head ? reshard.head_after_forward : reshard.after_forward;
     if (unit.layer != nullptr) call.layer = unit.layer->index;
-    model.units.push_back(std::make_unique<ShardedUnit>(call.name, unit.weights, mesh, "fsdp",
-                                                        master_dtype(config.model), model.table));
-    ShardedUnit* sharded = model.units.back().get();
-    for (const Weight* weight : unit.weights) owner[weight] = sharded;
-    call.units.push_back(sharded);
+    const auto shard = [&](const std::string& name, const std::vector<Weight*>& weights,
+                           const std::string& axis) {
+      model.units.push_back(std::make_unique<ShardedUnit>(name, weights, mesh, axis,
+                                                          master_dtype(config.model), model.table));
+      for (const Weight* weight : weights) owner[weight] = model.units.back().get();
+      call.units.push_back(model.units.back().get());
+    };
+    const auto [dense, experts] = split_off_experts(unit.weights);
+    shard(call.name, dense, "fsdp");
+    if (!experts.empty()) shard(call.name + " experts", experts, "efsdp");
+    ShardedUnit* sharded = call.units.front();
     if (head) {
       ShardedUnit* of_head = owner.at(decoder.head->weight);
       if (of_head != sharded) call.units.push_back(of_head);
@@ -108,7 +118,34 @@ void share_tied_embedding(Decoder& decoder, const Config& config, const DeviceMe
   if (tied != nullptr) tied->parts.front().partial.emplace_back("embedding");
 }
 
+// What no gradient moves: the selection biases of the routers.
+void add_buffers(ParallelModel& model, Decoder& decoder, const ModelConfig& config) {
+  for (const auto& layer : decoder.layers) {
+    const auto* moe = dynamic_cast<const MixtureOfExperts*>(layer->mlp.get());
+    if (moe == nullptr || !moe->router->bias.defined()) continue;
+    for (const ParamSpec& spec : model_spec(config)) {
+      if (spec.layer == layer->index && spec.role == ParamRole::kRouterBias) {
+        model.buffers.push_back({spec.name, moe->router->bias, at::kFloat});
+      }
+    }
+  }
+}
+
 }  // namespace
+
+void update_router_biases(ParallelModel& model, const at::Tensor& tokens_per_expert,
+                          const ModelConfig& config) {
+  for (const auto& decoder : model.decoders) {
+    for (const auto& layer : decoder->layers) {
+      const auto* moe = dynamic_cast<const MixtureOfExperts*>(layer->mlp.get());
+      if (moe == nullptr || !moe->router->bias.defined()) continue;
+      const at::Tensor counts = tokens_per_expert[layer->index];
+      at::Tensor bias = moe->router->bias;
+      bias.add_((counts.mean() - counts).sign().to(bias.scalar_type()),
+                config.moe_router_bias_update_rate);
+    }
+  }
+}
 
 std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMesh& mesh) {
   auto model = std::make_unique<ParallelModel>();
@@ -126,7 +163,10 @@ std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMes
   for (const auto& decoder : model->decoders) {
     share_tied_embedding(*decoder, config, mesh);
     tensor_parallel(*decoder, config, mesh);
+    expert_parallel(*decoder, config, mesh);
+    context_parallel(*decoder, config, mesh);
     fully_shard(*model, *decoder, config, mesh);
+    add_buffers(*model, *decoder, config.model);
   }
   return model;
 }

@@ -15,16 +15,30 @@
 
 namespace tessera {
 
+/// A tensor that no gradient moves and that is saved with the weights: the whole of it is on every
+/// rank that has its layer.
+struct ModelBuffer {
+  std::string name;      // Hugging Face name
+  at::Tensor value;
+  at::ScalarType storage;  // in files
+};
+
 struct ParallelModel {
   /// One decoder per pipeline chunk of this rank, with the seams replaced.
   std::vector<std::unique_ptr<Decoder>> decoders;
   std::vector<std::unique_ptr<ShardedUnit>> units;
   std::vector<ModelChunk> chunks;
   ParamTable table;
+  std::vector<ModelBuffer> buffers;
 };
 
 /// Collective over the mesh. Masters are zero: see initialize() and load_hf_weights() (train/).
 std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMesh& mesh);
+
+/// Moves the routers' selection biases by the counts of a step [layers, experts]: bias +=
+/// moe_router_bias_update_rate x sign(mean - count). The same on every rank.
+void update_router_biases(ParallelModel& model, const at::Tensor& tokens_per_expert,
+                          const ModelConfig& config);
 
 /// Initial values: a function of (training.seed, name, element) alone, the same on every layout.
 void initialize(ParallelModel& model, const Config& config);

@@ -2,6 +2,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
+#include "tessera/parallel/tensor_parallel_mla.h"
 
 namespace tessera {
 namespace {
@@ -77,8 +78,13 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
   for (const auto& layer : decoder.layers) {
     replicate(layer->input_norm->weight);
     replicate(layer->post_attention_norm->weight);
-    attention(dynamic_cast<Attention&>(*layer->attention), config, tp);
-    feed_forward(dynamic_cast<Mlp&>(*layer->mlp), tp);
+    if (auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get())) {
+      latent_attention_over_tp(*latent, tp);
+    } else {
+      attention(dynamic_cast<Attention&>(*layer->attention), config, tp);
+    }
+    // Experts work on the slice of the tokens: expert_parallel() marks them.
+    if (auto* mlp = dynamic_cast<Mlp*>(layer->mlp.get())) feed_forward(*mlp, tp);
   }
   if (decoder.head) {
     replicate(decoder.norm->weight);

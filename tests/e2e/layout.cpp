@@ -37,6 +37,12 @@ void expect_tensor(const std::string& what, const at::Tensor& tensor, const nloh
   }
 }
 
+void expect_near(const std::optional<double>& value, const std::optional<double>& expected,
+                 double tolerance, const char* what, size_t step) {
+  ASSERT_EQ(value.has_value(), expected.has_value()) << what;
+  if (value) EXPECT_NEAR_REL(*value, *expected, tolerance) << what << " of step " << step;
+}
+
 }  // namespace
 
 Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks) {
@@ -72,6 +78,12 @@ void expect_same_training(const RunRecord& run, const RunRecord& reference, doub
     EXPECT_NEAR_REL(run.steps[i].grad_norm, reference.steps[i].grad_norm, tolerance)
         << "step " << i + 1;
     EXPECT_EQ(run.steps[i].tokens, reference.steps[i].tokens) << "step " << i + 1;
+    const StepMetrics& a = run.steps[i];
+    const StepMetrics& b = reference.steps[i];
+    expect_near(a.aux_loss, b.aux_loss, tolerance, "aux_loss", i + 1);
+    expect_near(a.z_loss, b.z_loss, tolerance, "z_loss", i + 1);
+    EXPECT_EQ(a.moe_layers, b.moe_layers);
+    EXPECT_EQ(a.tokens_per_expert, b.tokens_per_expert) << "step " << i + 1;
   }
   EXPECT_EQ(run.gradients.size(), reference.gradients.size());
   for (const std::string& name : reference.names) {
@@ -111,6 +123,17 @@ void expect_matches_case(const RunRecord& run, const std::string& name, double t
         << i + 1;
     EXPECT_NEAR_REL(run.steps[i].lr, steps[i].at("lr").get<double>(), 1e-12) << i + 1;
     EXPECT_EQ(run.steps[i].tokens, steps[i].at("tokens").get<int64_t>()) << i + 1;
+    const auto expected = [&](const char* key) {
+      return steps[i].contains(key) ? std::optional(steps[i].at(key).get<double>()) : std::nullopt;
+    };
+    expect_near(run.steps[i].aux_loss, expected("aux_loss"), tolerance, "aux_loss", i + 1);
+    expect_near(run.steps[i].load_balancing_loss, expected("load_balancing_loss"), tolerance,
+                "load_balancing_loss", i + 1);
+    if (steps[i].contains("tokens_per_expert")) {
+      EXPECT_EQ(run.steps[i].tokens_per_expert,
+                steps[i].at("tokens_per_expert").get<std::vector<std::vector<int64_t>>>())
+          << i + 1;
+    }
   }
   const nlohmann::json grads = read_json(folder / "expected_grads.json");
   const nlohmann::json values = read_json(folder / "expected_final.json");

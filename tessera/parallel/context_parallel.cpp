@@ -1,0 +1,49 @@
+#include "tessera/parallel/context_parallel.h"
+
+#include "tessera/parallel/context_attention.h"
+
+namespace tessera {
+namespace {
+
+KeyExchange key_exchange(const std::string& name) {
+  if (name == "ring") return KeyExchange::kRing;
+  return name == "allgather" ? KeyExchange::kAllGather : KeyExchange::kAuto;
+}
+
+// Ranks of the cp axis with equal places modulo `inner`.
+std::vector<std::vector<int>> columns(const std::vector<int>& ranks, int64_t inner) {
+  std::vector<std::vector<int>> groups(static_cast<size_t>(inner));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    groups[i % static_cast<size_t>(inner)].push_back(ranks[i]);
+  }
+  return groups;
+}
+
+}  // namespace
+
+int64_t inner_degree(const ParallelismConfig& config) {
+  if (config.context_parallel_method == "ulysses") return config.context_parallel;
+  if (config.context_parallel_method == "hybrid") return config.ulysses_degree_in_cp.value_or(1);
+  return 1;
+}
+
+void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
+  const ProcessGroup& cp = mesh["cp"];
+  if (cp.size() == 1) return;
+  const int64_t inner = inner_degree(config.parallelism);
+  const ProcessGroup rows = mesh.neighbours("cp", static_cast<int>(inner));
+  const ProcessGroup outer = cp.split(columns(cp.ranks(), inner), "cp");
+  for (const auto& layer : decoder.layers) {
+    auto& attention = dynamic_cast<Attention&>(*layer->attention);
+    auto parallel = std::make_unique<ContextAttention>();
+    parallel->scale = attention.core->scale;
+    parallel->inner = rows;
+    parallel->outer = outer;
+    parallel->exchange = key_exchange(config.parallelism.context_parallel_exchange);
+    parallel->async = config.parallelism.context_parallel_async;
+    attention.core = std::move(parallel);
+    attention.qkv_proj->in_turn = config.parallelism.context_parallel_async && inner > 1;
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "tessera/dist/process_group.h"
+#include "tessera/nn/mla.h"
+
+namespace tessera {
+
+/// Cuts latent attention over `tp`: the small projections and their norms work on the slice of the
+/// tokens, their results are gathered, the heads behind them are cut.
+void latent_attention_over_tp(LatentAttention& attention, const ProcessGroup& tp);
+
+}  // namespace tessera

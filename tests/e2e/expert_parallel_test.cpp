@@ -1,0 +1,140 @@
+// Experts over ranks train the same model as one rank: both dispatchers, with every other dimension.
+
+#include <gtest/gtest.h>
+
+#include "tests/e2e/layout.h"
+
+namespace tessera::test {
+namespace {
+
+using Sets = std::vector<std::string>;
+
+Sets ep(int64_t degree, Sets more = {}) {
+  more.push_back("parallelism.expert_parallel=" + std::to_string(degree));
+  return more;
+}
+// De-redundancy on nodes of `node` ranks.
+Sets nodes(int64_t degree, int64_t node, Sets more = {}) {
+  more.push_back("parallelism.moe_token_dispatcher_type=alltoall_deredundancy");
+  more.push_back("parallelism.npu_nums_per_device=" + std::to_string(node));
+  return ep(degree, std::move(more));
+}
+Sets pp(int64_t stages, int64_t chunks, Sets more) {
+  more.push_back("parallelism.pipeline_parallel=" + std::to_string(stages));
+  more.push_back("parallelism.pipeline_parallel_interleave_num=" + std::to_string(chunks));
+  more.push_back("parallelism.pipeline_parallel_layers_per_stage=auto");
+  return more;
+}
+
+const std::vector<std::string> kCases = {"qwen3_moe_aux64", "deepseek_v3_64"};
+
+const std::vector<Layout> kLayouts = {
+    // Experts whole on every rank.
+    {"shard4", 4, {shard(-1), local_batch(2)}},
+    {"tp2_shard2", 4, {tp(2), shard(-1), local_batch(1)}},
+    {"pp2v2", 2, pp(2, 2, {local_batch(1)})},
+    // All-to-all.
+    {"ep2", 2, ep(2, {shard(-1), local_batch(4)})},
+    {"ep4_accumulate2", 4, ep(4, {shard(-1), local_batch(1)})},
+    {"ep8", 8, ep(8, {shard(-1), local_batch(1)})},
+    {"ep2_efsdp4_always", 8, ep(2, {shard(-1), local_batch(1), policy("always")})},
+    {"ep4_efsdp2_never", 8, ep(4, {shard(-1), local_batch(1), policy("never")})},
+    {"ep2_replicate2", 4, ep(2, {shard(2), local_batch(2)})},
+    {"tp2_ep2", 2, ep(2, {tp(2), local_batch(8)})},
+    {"tp2_ep4", 4, ep(4, {tp(2), shard(-1), local_batch(2)})},
+    {"tp2_ep2_shard2_replicate2", 8, ep(2, {tp(2), shard(2), local_batch(1)})},
+    {"pp2_ep2", 4, ep(2, pp(2, 1, {shard(-1), local_batch(2)}))},
+    {"pp2v2_tp2_ep2", 4, ep(2, pp(2, 2, {tp(2), local_batch(2)}))},
+    // De-redundancy.
+    {"ep4_nodes2", 4, nodes(4, 2, {shard(-1), local_batch(1)})},
+    {"ep8_nodes2", 8, nodes(8, 4, {shard(-1), local_batch(1)})},
+    {"ep8_nodes4_tp2", 8, nodes(8, 2, {tp(2), shard(-1), local_batch(2)})},
+    {"ep4_one_node", 4, nodes(4, 4, {shard(-1), local_batch(2)})},
+    {"pp2v2_ep4_nodes2", 8, nodes(4, 2, pp(2, 2, {shard(-1), local_batch(1)}))},
+    // The page's scenes.
+    {"scene_a", 8,
+     {shard(-1), tp(4), "parallelism.context_parallel=1", "parallelism.pipeline_parallel=1",
+      "parallelism.expert_parallel=2", "parallelism.moe_token_dispatcher_type=alltoall",
+      local_batch(2)}},
+    {"scene_b", 16, nodes(8, 8, {shard(-1), tp(2), local_batch(1)})},
+};
+
+using Param = std::tuple<std::string, Layout>;
+class ExpertParallel : public testing::TestWithParam<Param> {};
+
+TEST_P(ExpertParallel, EqualsOneRank) {
+  const auto& [name, layout] = GetParam();
+  const Config config = load_case(name, layout.set, layout.ranks);
+  const auto run = train(config, layout.ranks, config.training.steps);
+  expect_same_training(*run, one_rank(name), 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ExpertParallel,
+                         testing::Combine(testing::ValuesIn(kCases), testing::ValuesIn(kLayouts)),
+                         case_and_layout_name);
+
+// What the two files above do not turn on: losses over other groups of tokens, biases that move,
+// weights that are not normalised, some layers dense, fresh initial values.
+struct Variant {
+  std::string name;
+  std::string file;
+  Sets set;
+  Layout layout;
+};
+std::ostream& operator<<(std::ostream& out, const Variant& variant) {
+  return out << variant.name;
+}
+
+const Sets kFresh = {"checkpoint.load_path=''", "training.steps=4"};
+
+class ExpertVariants : public testing::TestWithParam<Variant> {};
+
+TEST_P(ExpertVariants, EqualsOneRank) {
+  const Variant& v = GetParam();
+  Sets one = kFresh, many = kFresh;
+  one.insert(one.end(), v.set.begin(), v.set.end());
+  many.insert(many.end(), v.layout.set.begin(), v.layout.set.end());
+  many.insert(many.end(), v.set.begin(), v.set.end());
+  const auto reference = train(load_case(v.file, one, 1), 1, 4);
+  const auto run = train(load_case(v.file, many, v.layout.ranks), v.layout.ranks, 4);
+  expect_same_training(*run, *reference, 1e-10);
+}
+
+const Layout kTpEp = {"tp2_ep4", 4, ep(4, {tp(2), shard(-1)})};
+const Layout kNodes = {"nodes", 4, nodes(4, 2, {shard(-1)})};
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, ExpertVariants,
+    testing::Values(
+        Variant{"aux_loss_z_loss", "qwen3_moe_aux64",
+                {local_batch(2), "model.moe_router_load_balancing_type=aux_loss",
+                 "model.moe_z_loss_coeff=0.003"},
+                kTpEp},
+        Variant{"global_aux_loss", "qwen3_moe_aux64",
+                {"training.global_batch_size=4", "model.moe_router_load_balancing_type=global_aux_loss"},
+                {"ep2", 4, ep(2, {tp(2), shard(-1), local_batch(2)})}},
+        Variant{"bias_moves", "deepseek_v3_64",
+                {local_batch(2), "model.moe_router_bias_update_rate=0.03",
+                 "model.moe_aux_loss_coeff=0.02", "model.moe_router_load_balancing_type=seq_aux_loss"},
+                kNodes},
+        Variant{"full_rank_queries_half_rotary", "deepseek_v3_64",
+                {local_batch(2), "model.q_lora_rank=null", "model.rope_interleave=false",
+                 "model.attention_bias=true", "model.v_head_dim=12"},
+                kTpEp},
+        Variant{"mixed_layers_plain_weights", "qwen3_moe_aux64",
+                {local_batch(2), "model.decoder_sparse_step=2", "model.norm_topk_prob=false",
+                 "model.num_experts_per_tok=3"},
+                kNodes},
+        Variant{"weights_on_input", "qwen3_moe_aux64",
+                {local_batch(2), "model.num_experts_per_tok=1", "model.norm_topk_prob=false",
+                 "model.moe_apply_probs_on_input=true"},
+                kTpEp},
+        Variant{"two_experts_over_many", "qwen3_moe_aux64",
+                {local_batch(1), "model.num_experts=4"},
+                {"ep2_efsdp4", 8, ep(2, {shard(-1)})}},
+        Variant{"forced_balance", "qwen3_moe_aux64",
+                {local_batch(2), "model.moe_router_force_expert_balance=true"}, kTpEp}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tessera::test
