@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -104,6 +105,11 @@ class GlooTransport : public MessageTransport {
   const c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
 };
 
+// c10d reports what it throws also on stderr, with stacks. The exceptions are enough.
+void quieten_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
+}
+
 std::string place_of(const GlooOptions& options) {
   return options.master_addr + ":" + std::to_string(options.master_port);
 }
@@ -173,6 +179,7 @@ void check_job(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& 
 }  // namespace
 
 std::unique_ptr<MessageTransport> connect_gloo(const GlooOptions& options) {
+  quieten_c10d();
   const c10::intrusive_ptr<c10d::Store> server = open_store(options);
   check_job(server, options);
   const auto store = c10::make_intrusive<c10d::PrefixStore>("tessera/" + options.job, server);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tessera/base/error.h"
@@ -101,10 +102,12 @@ void MessageExchange::wait_all(
         why = failure.what();
         timed_out = failure.timed_out;
       }
-      if (silent.empty() || silent.back() != item.peer) silent.push_back(item.peer);
+      silent.push_back(item.peer);
     }
   }
   if (silent.empty()) return;
+  std::sort(silent.begin(), silent.end());
+  silent.erase(std::unique(silent.begin(), silent.end()), silent.end());
   if (timed_out) {
     throw CommError(what_ + ": no answer within " + seconds_text(world_->options.timeout) +
                     " from " + join_ranks(silent));

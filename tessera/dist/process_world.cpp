@@ -2,6 +2,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/dist/gloo_transport.h"
+#include "tessera/dist/memory.h"
 #include "tessera/dist/message_group.h"
 #include "tessera/dist/single_group.h"
 
@@ -10,6 +11,7 @@ namespace tessera {
 ProcessGroup join_process_world(const ProcessWorldOptions& options) {
   TESSERA_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world, "rank ",
                 options.rank, " of ", options.world);
+  install_memory_counting();
   if (options.world == 1) return single_group(0);
   const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout_seconds * 1e3));
   GlooOptions gloo;

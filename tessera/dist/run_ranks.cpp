@@ -10,6 +10,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/dist/local_world.h"
+#include "tessera/dist/memory.h"
 
 namespace tessera {
 namespace {
@@ -67,12 +68,14 @@ std::string message_of(const std::exception_ptr& error) {
 void run_ranks(int n, const std::function<void(const ProcessGroup& world)>& fn,
                const RankOptions& options) {
   TESSERA_CHECK(n >= 1, "a world of ", n, " ranks");
+  install_memory_counting();
   const auto world = std::make_shared<LocalWorld>(n, options.group);
   std::vector<ProcessGroup> groups = local_groups(world);
   Failure failure;
 
   const auto run = [&](int rank) {
     at::set_num_threads(options.threads_per_rank);  // of this thread
+    const MemoryRankGuard memory(rank);
     try {
       fn(groups[rank]);
     } catch (...) {
