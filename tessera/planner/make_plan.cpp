@@ -1,6 +1,7 @@
 #include <array>
 
 #include "tessera/config/derive.h"
+#include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/flops.h"
 #include "tessera/planner/memory_plan.h"
@@ -29,9 +30,12 @@ void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Pla
       plan.traffic.push_back(plan.traffic[static_cast<size_t>(entry->second)]);
       continue;
     }
-    const StageUnits& stage = stages[static_cast<size_t>(plan.dims.index_on(Axis::kPp, rank))];
+    const auto pp = static_cast<size_t>(plan.dims.index_on(Axis::kPp, rank));
+    const StageUnits& stage = stages[pp];
     plan.memory.push_back(plan_memory(config, plan.dims, stage, rank));
-    plan.traffic.push_back(plan_traffic(config, plan.dims, stage, plan.batch.micro_batches, rank));
+    auto traffic = plan_traffic(config, plan.dims, stage, plan.batch.micro_batches, rank);
+    add_activation_traffic(config, plan.dims, plan.batch, plan.stages[pp], stage, rank, traffic);
+    plan.traffic.push_back(std::move(traffic));
   }
 }
 

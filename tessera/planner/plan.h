@@ -47,8 +47,8 @@ struct MemoryPlan {
   bool operator==(const MemoryPlan&) const = default;
 };
 
-/// What a rank sends over the groups of one axis in a step. Bytes as an ideal algorithm sends:
-/// all-gather (n-1) x own part, reduce-scatter (n-1)/n x input, all-reduce 2(n-1)/n x tensor.
+/// What a rank sends over the groups of one axis in a step. Bytes as an ideal algorithm sends them:
+/// all-gather (n-1) x own part, reduce-scatter all but the own part, all-reduce 2(n-1)/n x tensor.
 struct TrafficPlan {
   struct Count {
     int64_t calls = 0;
@@ -94,8 +94,9 @@ struct Plan {
   double flops_per_step = 0.0;     // as model_flops counts, of the whole world
   std::vector<StagePlan> stages;   // [pp]
   std::vector<MemoryPlan> memory;  // [world]
-  /// [world] axis name -> what the rank sends over it. Weights and gradients ("fsdp", "efsdp",
-  /// "dp_replicate"); other axes once the engine runs them.
+  /// [world] axis name -> what the rank sends over it: weights and gradients ("fsdp", "efsdp",
+  /// "dp_replicate", "embedding": a tied one on two stages), activations of dense models ("tp",
+  /// "pp"). Left out: a few numbers a step (token count, norm), and cp and ep.
   std::vector<std::map<std::string, TrafficPlan>> traffic;
   std::optional<PipelinePlan> pipeline;  // pp > 1
   DataPlan data;
@@ -108,7 +109,8 @@ Plan make_plan(const Config& config, int64_t world);
 /// One screen for a person.
 std::string to_text(const Plan& plan);
 
-/// The timeline of a step's pipeline as a standalone SVG file. Throws ConfigError without a pipeline.
+/// The timeline of a step's pipeline as a standalone SVG file. Throws ConfigError without a
+/// pipeline.
 std::string pipeline_svg(const Config& config, int64_t world);
 
 /// The whole plan as a JSON object. Groups are lists of ranks by axis.

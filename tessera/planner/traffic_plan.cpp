@@ -24,9 +24,25 @@ void count(TrafficPlan& plan, const std::string& operation, int64_t calls, int64
 // One message carries all tensors of a unit over one axis.
 struct UnitBytes {
   bool any = false;
-  int64_t own = 0;    // this rank's part of the full weights, in the dtype of the computation
-  int64_t input = 0;  // full gradients
+  int64_t own = 0;      // this rank's part of the full weights, in the dtype of the computation
+  int64_t reduced = 0;  // full gradients but for its own part
 };
+
+// A tied matrix on the first and the last stage of a pipeline.
+int64_t shared_embedding_bytes(const Config& config, const ParallelDims& dims,
+                               const StageUnits& stage, int64_t rank) {
+  const int64_t pp = dims.index_on(Axis::kPp, rank);
+  if (!config.model.tie_word_embeddings || dims.pp == 1) return 0;
+  if (pp != 0 && pp != dims.pp - 1) return 0;
+  int64_t elements = 0;
+  for (const ModelUnit& unit : stage.units) {
+    if (unit.kind != ModelUnit::Kind::kEmbedding) continue;
+    for (const TensorGroup& group : unit.tensors) {
+      elements += local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
+    }
+  }
+  return elements * size_of(master_dtype(config.model));
+}
 
 }  // namespace
 
@@ -62,7 +78,7 @@ std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const Para
       UnitBytes& bytes = by_axis[cuts.back().axis];
       bytes.any = true;
       bytes.own += owned * size_of(group.compute);
-      bytes.input += full * size_of(sent);
+      bytes.reduced += (full - owned) * size_of(sent);
       owned_bytes += owned * size_of(master);
     }
     const int64_t gathers = gathers_per_step(policy, unit, tied_head, micro_batches);
@@ -70,8 +86,11 @@ std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const Para
       const int64_t n = axis == "efsdp" ? dims.efsdp() : dims.fsdp();
       if (n == 1) continue;
       count(plan[axis], "all_gather", gathers, gathers * (n - 1) * bytes.own);
-      count(plan[axis], "reduce_scatter", reductions, reductions * ((n - 1) * bytes.input / n));
+      count(plan[axis], "reduce_scatter", reductions, reductions * bytes.reduced);
     }
+  }
+  if (const int64_t bytes = shared_embedding_bytes(config, dims, stage, rank); bytes > 0) {
+    count(plan["embedding"], "all_reduce", 1, bytes);  // 2 (n - 1) / n of it, n = 2 stages
   }
   if (const int64_t replicas = dims.dp_replicate; replicas > 1) {
     count(plan["dp_replicate"], "all_reduce", 1, 2 * (replicas - 1) * owned_bytes / replicas);

@@ -285,6 +285,38 @@ TEST(PlanTraffic, HalfPrecisionHalvesTheGathers) {
   EXPECT_EQ(2 * gathered("bfloat16"), gathered("float32"));
 }
 
+TEST(PlanTraffic, TensorParallelLayersAndLoss) {
+  const int64_t t = 2, m = 4, tokens = 256, h = 256, layers = 8, e = 4;
+  const int64_t part = (t - 1) * (tokens / t) * h * e;  // what one gather or scatter sends
+  const auto sent = [&](const char* loss_parallel) {
+    return plan("tp", 8,
+                {"model.vocab_size=256",
+                 std::string("parallelism.enable_loss_parallel=") + loss_parallel})
+        .traffic[0]
+        .at("tp")
+        .operations;
+  };
+  const auto cut = sent("true");
+  EXPECT_EQ(cut.at("all_gather").bytes, m * part * (6 * layers + 2));
+  EXPECT_EQ(cut.at("reduce_scatter").bytes, m * part * (4 * layers + 2));
+  // Three numbers a token and micro-batch; a step's sum of the norms' gradients, cut over fsdp.
+  const int64_t norms = (2 * layers + 1) * (h / 4);
+  EXPECT_EQ(cut.at("all_reduce").bytes, m * 3 * tokens * e + norms * e);
+  const auto whole = sent("false");
+  EXPECT_EQ(whole.at("all_gather").bytes, cut.at("all_gather").bytes + m * 128 * tokens * e);
+  EXPECT_EQ(whole.at("all_reduce").bytes, norms * e);
+}
+
+TEST(PlanTraffic, EveryBoundaryOfAPipelineIsCrossedTwice) {
+  const Plan p = plan("pp_auto", 8);  // 4 virtual stages, 8 micro-batches, tp 4
+  const int64_t bytes = 256 / 4 * 256 * 4;
+  int64_t sum = 0;
+  for (int64_t rank = 0; rank < 8; rank += 4) {
+    sum += p.traffic[static_cast<size_t>(rank)].at("pp").operations.at("send").bytes;
+  }
+  EXPECT_EQ(sum, 2 * 3 * 8 * bytes);
+}
+
 TEST(PlanTraffic, OneRankSendsNothing) { EXPECT_TRUE(plan("fsdp", 1).traffic[0].empty()); }
 
 // --- idle time
