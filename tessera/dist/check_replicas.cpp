@@ -3,19 +3,17 @@
 #include <map>
 #include <sstream>
 
+#include "tessera/data/hash.h"
 #include "tessera/dist/gather_text.h"
 #include "tessera/dist/sharded_param.h"
 
 namespace tessera {
 namespace {
 
-// FNV-1a over the bits.
 int64_t hash_bits(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.contiguous().cpu();
-  const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
-  uint64_t hash = 1469598103934665603ULL;
-  for (size_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
-  return static_cast<int64_t>(hash);
+  const auto* bytes = static_cast<const std::byte*>(dense.const_data_ptr());
+  return static_cast<int64_t>(checksum64(bytes, static_cast<int64_t>(dense.nbytes())));
 }
 
 }  // namespace
@@ -25,6 +23,7 @@ std::vector<ReplicaDifference> check_replicas(const ParamTable& table, const Dev
   // Per group of copies one message of hashes; what differs is told to the whole world as text.
   std::map<std::pair<std::string, int>, std::vector<const ShardedParam*>> copies;
   for (const auto& param : table.params()) {
+    if (gradients && !param->trainable) continue;
     for (const ReplicaAxis& replicas : replica_axes(*param)) {
       copies[{replicas.axis, replicas.copies}].push_back(param.get());
     }

@@ -14,15 +14,15 @@ ProcessGroup join_process_world(const ProcessWorldOptions& options) {
   install_memory_counting();
   if (options.world == 1) return single_group(0);
   const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout_seconds * 1e3));
-  GlooOptions gloo;
-  gloo.rank = options.rank;
-  gloo.world = options.world;
-  gloo.master_addr = options.master_addr;
-  gloo.master_port = options.master_port;
-  gloo.serve = options.rank == 0;
-  gloo.job = options.job;
-  gloo.timeout = timeout;
-  return message_group(connect_gloo(gloo), options.rank, options.world, {timeout});
+  MeetingOptions meeting;
+  meeting.rank = options.rank;
+  meeting.world = options.world;
+  meeting.master_addr = options.master_addr;
+  meeting.master_port = options.master_port;
+  meeting.job = options.job;
+  meeting.timeout = timeout;
+  return message_group(connect_gloo(std::make_shared<MeetingPoint>(meeting)), options.rank,
+                       options.world, {timeout});
 }
 
 }  // namespace tessera

@@ -27,6 +27,7 @@ struct ShardedParam {
   /// Axes over which the gradient must still be summed when the backward passes are over. An axis
   /// that also cuts, with copies: summed over the copies.
   std::vector<std::string> partial;
+  bool trainable = true;       // false: no gradient moves it (a router's selection bias)
   bool expert = false;         // lives on the sparse mesh: its axes are ep and efsdp, not tp and fsdp
   Box box;                     // this rank's part
   at::Tensor value;            // master, [box.sizes]
