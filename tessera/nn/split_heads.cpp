@@ -102,8 +102,13 @@ std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, const std::vector<i
   TESSERA_CHECK(q_norm.weight.defined() == k_norm.weight.defined(),
                 "norms on both of q and k or on none");
   if (has_kernels(qkv)) {
-    const variable_list out = SplitHeads::apply(qkv, q_norm.weight, k_norm.weight, cos, sin,
-                                                part_rows, head_dim, q_norm.eps, k_norm.eps);
+    // An undefined tensor is no argument of a function; an absent one is.
+    const auto given = [](const at::Tensor& x) {
+      return x.defined() ? std::optional(x) : std::nullopt;
+    };
+    const variable_list out =
+        SplitHeads::apply(qkv, given(q_norm.weight), given(k_norm.weight), cos, sin, part_rows,
+                          head_dim, q_norm.eps, k_norm.eps);
     return {out[0], out[1], out[2]};
   }
   const auto parts = qkv.split_with_sizes(part_rows, 1);

@@ -6,7 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tessera/nn/rms_norm.h"
-#include "tessera/nn/rope.h"
+#include "tessera/nn/rotary.h"
+#include "tessera/nn/split_heads.h"
 #include "tessera/nn/swiglu.h"
 #include "tests/nn/gradient_check.h"
 
@@ -62,19 +63,19 @@ TEST(RmsNorm, NoTokens) {
   EXPECT_TRUE(at::equal(gradients[1], at::zeros({8}, at::kDouble)));
 }
 
-at::Tensor gated(const std::vector<at::Tensor>& in) { return swiglu(in[0], in[1]); }
+at::Tensor gated(const std::vector<at::Tensor>& in) { return swiglu(at::cat({in[0], in[1]}, 1)); }
 
 TEST(Swiglu, IsTheFormula) {
   const at::Tensor gate = sample_values({6, 37}, 1) * 8, up = sample_values({6, 37}, 2);
   const at::Tensor expected = gate / (1 + (-gate).exp()) * up;
-  EXPECT_LT((swiglu(gate, up) - expected).abs().max().item<double>(), 1e-14);
+  EXPECT_LT((gated({gate, up}) - expected).abs().max().item<double>(), 1e-14);
 }
 
 TEST(Swiglu, FarValuesStayFinite) {
   const at::Tensor gate = at::tensor({-1000.0, -80.0, 80.0, 1000.0}).reshape({1, 4});
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
     const at::Tensor leaf = gate.to(type).requires_grad_(true);
-    const at::Tensor out = swiglu(leaf, at::ones_like(leaf));
+    const at::Tensor out = gated({leaf, at::ones_like(leaf)});
     EXPECT_TRUE(out.isfinite().all().item<bool>());
     const auto gradient = torch::autograd::grad({out.sum()}, {leaf})[0].to(at::kDouble);
     EXPECT_NEAR(gradient[0][0].item<double>(), 0, 1e-6);
@@ -87,12 +88,12 @@ TEST(Swiglu, Gradients) {
   expect_close_in_bfloat16(gated, {sample_values({17, 40}, 1), sample_values({17, 40}, 2)});
 }
 
-TEST(Swiglu, HalvesOfOneBuffer) {
-  const at::Tensor buffer = sample_values({6, 22}, 1).requires_grad_(true);
-  const auto halves = buffer.split(11, 1);
-  const auto a = torch::autograd::grad({swiglu(halves[0], halves[1]).sum()}, {buffer});
+TEST(Swiglu, RowsOfAWiderBuffer) {
+  const at::Tensor buffer = sample_values({6, 30}, 1).requires_grad_(true);
+  const at::Tensor part = buffer.narrow(1, 4, 22);
+  const auto a = torch::autograd::grad({swiglu(part).sum()}, {buffer});
   const auto b = torch::autograd::grad(
-      {(at::silu(buffer.narrow(1, 0, 11)) * buffer.narrow(1, 11, 11)).sum()}, {buffer});
+      {(at::silu(part.narrow(1, 0, 11)) * part.narrow(1, 11, 11)).sum()}, {buffer});
   EXPECT_LT((a[0] - b[0]).abs().max().item<double>(), 1e-14);
 }
 
@@ -128,6 +129,47 @@ TEST(Rotary, HeadsInsideAWiderBuffer) {
   const at::Tensor copy = view.contiguous();
   const auto b = torch::autograd::grad({(rotated({copy}) * copy).sum()}, {buffer});
   EXPECT_TRUE(at::equal(a[0], b[0]));
+}
+
+// Two query heads and one of keys and values, of 6: [T, 24].
+at::Tensor split_and_joined(const std::vector<at::Tensor>& in) {
+  const at::Tensor angles = sample_values({in[0].size(0), 3}, 5) * 3;
+  const auto type = in[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const bool normed = in.size() == 3;
+  const auto heads = split_heads(
+      in[0] * 1, {12, 6, 6}, 6, normed ? HeadNorm{in[1], 1e-5} : HeadNorm{},
+      normed ? HeadNorm{in[2], 1e-6} : HeadNorm{}, angles.cos().to(type), angles.sin().to(type));
+  return at::cat({heads[0], heads[1], heads[2]}, 1);
+}
+
+TEST(SplitHeads, IsSplitNormAndRotation) {
+  const at::Tensor qkv = sample_values({5, 24}, 1), qw = sample_values({6}, 2),
+                   kw = sample_values({6}, 3);
+  const at::Tensor heads = qkv.unflatten(1, {4, 6});
+  const at::Tensor q = heads.narrow(1, 0, 2), k = heads.narrow(1, 2, 1), v = heads.narrow(1, 3, 1);
+  const at::Tensor plain = at::cat({rotated({q}), rotated({k}), v}, 1);
+  EXPECT_TRUE(at::equal(split_and_joined({qkv}), plain));
+  const at::Tensor normed =
+      at::cat({rotated({rms_norm(q, qw, 1e-5)}), rotated({rms_norm(k, kw, 1e-6)}), v}, 1);
+  EXPECT_TRUE(at::equal(split_and_joined({qkv, qw, kw}), normed));
+}
+
+TEST(SplitHeads, Gradients) {
+  expect_gradients_by_differences(split_and_joined, {sample_values({5, 24}, 1)});
+  expect_gradients_by_differences(
+      split_and_joined, {sample_values({5, 24}, 1), sample_values({6}, 2), sample_values({6}, 3)});
+  expect_close_in_bfloat16(split_and_joined, {sample_values({9, 24}, 1)});
+  expect_close_in_bfloat16(
+      split_and_joined, {sample_values({9, 24}, 1), sample_values({6}, 2), sample_values({6}, 3)});
+}
+
+TEST(SplitHeads, OnlySomeOutputsUsed) {
+  const at::Tensor qkv = sample_values({5, 24}, 1).requires_grad_(true);
+  const at::Tensor ones = at::ones({5, 3}, at::kDouble);
+  const auto heads = split_heads(qkv * 1, {12, 6, 6}, 6, {}, {}, ones, ones);
+  const auto gradient = torch::autograd::grad({heads[2].sum()}, {qkv})[0];
+  EXPECT_EQ(gradient.narrow(1, 0, 18).abs().max().item<double>(), 0.0);
+  EXPECT_EQ(gradient.narrow(1, 18, 6).min().item<double>(), 1.0);
 }
 
 }  // namespace
