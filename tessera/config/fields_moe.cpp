@@ -68,7 +68,7 @@ std::vector<Field> moe_fields() {
       TESSERA_FIELD(model.moe_apply_probs_on_input, kHonoured,
                     "Weights before the expert; only with num_experts_per_tok 1."),
       TESSERA_FIELD(model.moe_router_pre_softmax, kNoEffect, "Scores are of all experts anyway."),
-      TESSERA_FIELD(model.use_shared_expert_gating, kRefused, "A gate on the shared expert."),
+      TESSERA_FIELD(model.use_shared_expert_gating, kHonoured, "A gate on the shared expert."),
       TESSERA_FIELD(model.moe_n_hash_layers, kRefused, "Layers routed by token id."),
       TESSERA_FIELD(model.actual_vocab_size, kNoEffect, "See moe_n_hash_layers."),
       TESSERA_FIELD(model.moe_router_dtype, kHonoured, "The router."),

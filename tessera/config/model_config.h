@@ -113,6 +113,7 @@ struct ModelConfig {
   double moe_router_bias_update_rate = 0.001;
   std::string moe_router_load_balancing_type = "seq_aux_loss";  // aux_loss, global_aux_loss
   double moe_aux_loss_coeff = 0.0;
+  double moe_z_loss_coeff = 0.0;
   bool moe_router_force_expert_balance = false;
   bool moe_apply_probs_on_input = false;
   bool moe_router_pre_softmax = false;

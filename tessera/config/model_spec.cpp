@@ -144,6 +144,9 @@ class SpecBuilder {
       add_linear("mlp.shared_experts.gate_proj", shared, m_.hidden_size, ParamRole::kSharedGate);
       add_linear("mlp.shared_experts.up_proj", shared, m_.hidden_size, ParamRole::kSharedUp);
       add_linear("mlp.shared_experts.down_proj", m_.hidden_size, shared, ParamRole::kSharedDown);
+      if (m_.use_shared_expert_gating) {
+        add_linear("mlp.shared_expert_gate", 1, m_.hidden_size, ParamRole::kSharedExpertGate);
+      }
     }
   }
 

@@ -43,6 +43,7 @@ enum class ParamRole {
   kSharedGate,    // [shared_intermediate, hidden]
   kSharedUp,
   kSharedDown,
+  kSharedExpertGate,  // [1, hidden]
   kMtpEmbeddingNorm,  // enorm [hidden]
   kMtpHiddenNorm,     // hnorm [hidden]
   kMtpProjection,     // eh_proj [hidden, 2 * hidden]

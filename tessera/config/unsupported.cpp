@@ -16,7 +16,6 @@ std::vector<Issue> unsupported_yet(const Config& config, const Provenance& prove
   refuse(dims.cp > 1, "parallelism.context_parallel");
   refuse(dims.pp > 1, "parallelism.pipeline_parallel");
   const ModelConfig& m = config.model;
-  refuse(m.num_nextn_predict_layers > 0, "model.num_nextn_predict_layers");
   refuse(m.hidden_dropout > 0, "model.hidden_dropout");
   refuse(m.params_dtype == DType::kBFloat16, "model.params_dtype");
   refuse(m.embedding_params_dtype == DType::kBFloat16, "model.embedding_params_dtype");

@@ -1,8 +1,10 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
+#include "tessera/models/build_mla.h"
+#include "tessera/models/build_moe.h"
+#include "tessera/models/build_parts.h"
 #include "tessera/models/decoder.h"
-#include "tessera/models/weight_factory.h"
 
 namespace tessera {
 
@@ -10,35 +12,10 @@ namespace {
 
 constexpr int64_t kOutside = -1;  // of the layers
 
-std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
-                                int64_t layer, std::string_view suffix) {
-  auto norm = std::make_unique<Norm>();
-  norm->weight = factory.make_norm(layer, suffix);
-  norm->eps = model.rms_norm_eps;
-  return norm;
-}
-
-std::unique_ptr<Linear> make_linear(const WeightFactory& factory, int64_t layer, ParamRole weight,
-                                    ParamRole bias) {
-  auto linear = std::make_unique<Linear>();
-  linear->weight = factory.make(layer, {weight});
-  linear->bias = factory.make(layer, {bias});
-  return linear;
-}
-
-std::unique_ptr<Projections> make_projections(const WeightFactory& factory, int64_t layer,
-                                              const std::vector<ParamRole>& weights,
-                                              const std::vector<ParamRole>& biases) {
-  auto projections = std::make_unique<Projections>();
-  projections->weight = factory.make(layer, weights);
-  projections->bias = factory.make(layer, biases);
-  projections->part_rows = factory.rows(layer, weights);
-  return projections;
-}
-
 std::unique_ptr<AttentionBlock> make_attention(const ModelConfig& model,
                                                const WeightFactory& factory, int64_t layer) {
   using enum ParamRole;
+  if (model.is_mla()) return build_mla(model, factory, layer);
   auto attention = std::make_unique<Attention>();
   attention->head_dim = model.head_dim;
   attention->qkv_proj = make_projections(factory, layer, {kAttnQ, kAttnK, kAttnV},
@@ -53,8 +30,10 @@ std::unique_ptr<AttentionBlock> make_attention(const ModelConfig& model,
   return attention;
 }
 
-std::unique_ptr<FeedForward> make_mlp(const WeightFactory& factory, int64_t layer) {
+std::unique_ptr<FeedForward> make_mlp(const ModelConfig& model, const WeightFactory& factory,
+                                      int64_t layer) {
   using enum ParamRole;
+  if (model.is_moe_layer(layer)) return build_moe(model, factory, layer);
   auto mlp = std::make_unique<Mlp>();
   mlp->gate_up_proj =
       make_projections(factory, layer, {kMlpGate, kMlpUp}, {kMlpGateBias, kMlpUpBias});
@@ -70,7 +49,7 @@ std::unique_ptr<DecoderLayer> make_layer(const ModelConfig& model, const WeightF
   layer->input_norm = make_norm(model, factory, index, "input_layernorm.weight");
   layer->attention = make_attention(model, factory, index);
   layer->post_attention_norm = make_norm(model, factory, index, "post_attention_layernorm.weight");
-  layer->mlp = make_mlp(factory, index);
+  layer->mlp = make_mlp(model, factory, index);
   return layer;
 }
 
@@ -78,15 +57,12 @@ std::unique_ptr<DecoderLayer> make_layer(const ModelConfig& model, const WeightF
 
 std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vector<int64_t>& layers,
                                        bool with_embedding, bool with_head) {
-  if (model.is_mla() || model.is_moe()) {
-    throw ConfigError("model.model_type: '" + model.model_type + "' cannot be trained yet");
-  }
   if (model.hidden_act != "silu") {
     throw ConfigError("model.hidden_act: '" + model.hidden_act + "' is not silu");
   }
   const WeightFactory factory(model);
   auto decoder = std::make_unique<Decoder>();
-  decoder->rope = make_rope(model, model.head_dim);
+  decoder->rope = make_rope(model, model.is_mla() ? model.qk_rope_head_dim : model.head_dim);
   if (with_embedding) {
     decoder->embedding = std::make_unique<Embedding>();
     decoder->embedding->weight = factory.make(kOutside, {ParamRole::kEmbedding});
@@ -99,8 +75,14 @@ std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vect
     decoder->head = std::make_unique<LossHead>();
     decoder->head->chunks = model.chunk_loss_num;
     decoder->head->ignore_label = model.ignore_token_id;
+    if (model.num_nextn_predict_layers > 0) {
+      decoder->mtp = build_mtp(model, factory, make_layer(model, factory, model.num_hidden_layers),
+                               !with_embedding);
+    }
     if (model.tie_word_embeddings && with_embedding) {
       decoder->head->weight = &decoder->embedding->weight;
+    } else if (model.tie_word_embeddings && decoder->mtp) {
+      decoder->head->weight = &decoder->mtp->own_embedding->weight;
     } else {
       decoder->head->own_weight = std::make_unique<Weight>(factory.make(
           kOutside, {model.tie_word_embeddings ? ParamRole::kEmbedding : ParamRole::kHead}));

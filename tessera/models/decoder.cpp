@@ -13,11 +13,19 @@ std::vector<DecoderUnit> Decoder::units() {
   for (const auto& layer : layers) {
     all.push_back({Kind::kLayer, layer.get(), layer->weights()});
   }
+  if (mtp) all.push_back({Kind::kMtp, mtp->layer.get(), mtp->weights()});
   if (head) {
     DecoderUnit unit{Kind::kHead, nullptr, {&norm->weight}};
     if (head->own_weight) unit.weights.push_back(head->own_weight.get());
     all.push_back(std::move(unit));
   }
+  return all;
+}
+
+std::vector<DecoderLayer*> Decoder::all_layers() {
+  std::vector<DecoderLayer*> all;
+  for (const auto& layer : layers) all.push_back(layer.get());
+  if (mtp) all.push_back(mtp->layer.get());
   return all;
 }
 
@@ -29,6 +37,19 @@ at::Tensor Decoder::run_embedding(const LayerContext& context) {
 
 at::Tensor Decoder::run_head(const at::Tensor& x_TH, const LayerContext& context) {
   return head->loss(norm->forward(x_TH), context.labels, context.loss_mask, context.loss_scale);
+}
+
+Embedding& Decoder::mtp_embedding() {
+  return mtp->own_embedding ? *mtp->own_embedding : *embedding;
+}
+
+Tensors Decoder::run_mtp(const at::Tensor& x_TH, const LayerContext& context) {
+  LayerContext shifted = shifted_context(context);
+  rope.fill(shifted);
+  Tensors out = mtp->run(norm->forward(x_TH), mtp_embedding().forward(shifted.token_ids), shifted);
+  out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale);
+  out.insert(out.begin(), x_TH);
+  return out;
 }
 
 at::Tensor Decoder::forward(const LayerContext& context, at::Tensor x_TH) {

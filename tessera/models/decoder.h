@@ -12,6 +12,7 @@
 
 #include "tessera/config/model_config.h"
 #include "tessera/models/decoder_layer.h"
+#include "tessera/models/mtp.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/nn/norm.h"
 #include "tessera/nn/rope.h"
@@ -19,12 +20,12 @@
 
 namespace tessera {
 
-/// What is gathered, run and freed together: the embedding, a layer, or the final norm and the
-/// head.
+/// What is gathered, run and freed together: the embedding, a layer, the layer for multi-token
+/// prediction (which also uses the embedding and the head), or the final norm and the head.
 struct DecoderUnit {
-  enum class Kind { kEmbedding, kLayer, kHead };
+  enum class Kind { kEmbedding, kLayer, kMtp, kHead };
   Kind kind = Kind::kLayer;
-  DecoderLayer* layer = nullptr;  // of kLayer
+  DecoderLayer* layer = nullptr;  // of kLayer and kMtp
   /// Each weight of the decoder is in one unit: a tied matrix in the embedding's when it is here.
   std::vector<Weight*> weights;
 };
@@ -34,9 +35,13 @@ struct Decoder {
   std::vector<std::unique_ptr<DecoderLayer>> layers;  // each knows its index in the whole model
   std::unique_ptr<Norm> norm;                         // or null, with the head
   std::unique_ptr<LossHead> head;                     // or null
+  std::unique_ptr<MtpLayer> mtp;                      // or null, beside the head
   Rope rope;
 
-  /// Embedding, layers, norm + head: those that are here, in the order of the forward pass. Ask
+  /// The decoder's layers and the one inside mtp: everything that a seam may be replaced in.
+  std::vector<DecoderLayer*> all_layers();
+
+  /// Embedding, layers, mtp, norm + head: those that are here, in the order of the forward pass. Ask
   /// again after a seam was replaced.
   std::vector<DecoderUnit> units();
 
@@ -48,7 +53,14 @@ struct Decoder {
   /// Final norm and loss: [T, H] -> scalar.
   at::Tensor run_head(const at::Tensor& x_TH, const LayerContext& context);
 
-  /// Everything that is here, in one graph: the loss, or [T, H] without a head. Without an
+  /// The embedding that multi-token prediction uses.
+  Embedding& mtp_embedding();
+  /// State before the final norm [T, H] -> {the same, the loss of the tokens after the next (weighted),
+  /// losses of its layer}.
+  Tensors run_mtp(const at::Tensor& x_TH, const LayerContext& context);
+
+  /// Everything that is here, in one graph: the loss (multi-token prediction and
+  /// losses of the layers apart), or [T, H] without a head. Without an
   /// embedding it starts from x_TH.
   at::Tensor forward(const LayerContext& context, at::Tensor x_TH = {});
 };

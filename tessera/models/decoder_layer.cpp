@@ -72,7 +72,8 @@ std::vector<Segment> DecoderLayer::segments() {
            x.clear();
            Tensors out = run(std::move(inner), context);
            if (last) {
-             return Tensors{residual + dropout(out[0], hidden_dropout, mlp_site(index), context)};
+             out[0] = residual + dropout(out[0], hidden_dropout, mlp_site(index), context);
+             return out;
            }
            out.insert(out.begin(), residual);
            return out;
@@ -81,10 +82,14 @@ std::vector<Segment> DecoderLayer::segments() {
   return all;
 }
 
-at::Tensor DecoderLayer::forward(const at::Tensor& x_TH, const LayerContext& context) {
+Tensors DecoderLayer::run(const at::Tensor& x_TH, const LayerContext& context) {
   Tensors values{x_TH};
   for (const Segment& segment : segments()) values = segment.run(std::move(values), context);
-  return values[0];
+  return values;
+}
+
+at::Tensor DecoderLayer::forward(const at::Tensor& x_TH, const LayerContext& context) {
+  return run(x_TH, context)[0];
 }
 
 std::vector<Weight*> DecoderLayer::weights() {

@@ -29,11 +29,16 @@ struct DecoderLayer {
   ModuleCall post_attention_norm_call;
   ModuleCall mlp_call;
 
-  /// The pieces of one call, to be run in order on {x_TH}; the last returns {[T, H]}. A dense
-  /// layer: "attention", "mlp". Ask for new ones for every call: they may share state.
+  /// The pieces of one call, to be run in order on {x_TH}; the last returns {[T, H]} and losses()
+  /// scalars that belong to the objective. A dense layer: "attention", "mlp"; one with experts:
+  /// "attention", "dispatch", "experts", "combine". Ask for new ones for every call: they may share
+  /// state.
   std::vector<Segment> segments();
+  size_t losses() const { return mlp->losses(); }
 
-  /// [T, H] -> [T, H]: the segments in order.
+  /// [T, H] -> {[T, H], losses}: the segments in order.
+  Tensors run(const at::Tensor& x_TH, const LayerContext& context);
+  /// The same without the losses.
   at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context);
 
   std::vector<Weight*> weights();

@@ -23,6 +23,7 @@ bool is_norm(ParamRole role) {
 WeightFactory::WeightFactory(const ModelConfig& model) : model_(model) {
   for (ParamSpec& spec : model_spec(model)) {
     if (spec.expert < 0) specs_[spec.layer].push_back(std::move(spec));
+    else if (spec.expert == 0) experts_[spec.layer].push_back(std::move(spec));
   }
 }
 
@@ -34,6 +35,23 @@ Weight WeightFactory::make(int64_t layer, const std::vector<ParamRole>& roles) c
   }
   TESSERA_CHECK(weight.parts.empty() || weight.parts.size() == roles.size(), "layer ", layer,
                 ": only some of the parts of one product exist");
+  return weight;
+}
+
+Weight WeightFactory::make_experts(int64_t layer, const std::vector<ParamRole>& roles) const {
+  constexpr std::string_view kFirst = ".experts.0.";
+  Weight weight;
+  weight.dtype = scalar_type(model_.compute_dtype);
+  for (const ParamRole role : roles) {
+    for (const ParamSpec& spec : experts_.at(layer)) {
+      if (spec.role != role) continue;
+      ParameterPart stacked = part(spec);
+      stacked.name.replace(stacked.name.find(kFirst), kFirst.size(), ".experts.{e}.");
+      stacked.shape.insert(stacked.shape.begin(), model_.n_routed_experts);
+      weight.parts.push_back(std::move(stacked));
+    }
+  }
+  TESSERA_CHECK_EQ(weight.parts.size(), roles.size(), "experts of layer ", layer);
   return weight;
 }
 

@@ -22,6 +22,10 @@ class WeightFactory {
   /// are there.
   Weight make(int64_t layer, const std::vector<ParamRole>& roles) const;
 
+  /// The routed experts' parameters of `roles` in `layer`, stacked: parts [experts, out, in] named
+  /// with "{e}" for the expert.
+  Weight make_experts(int64_t layer, const std::vector<ParamRole>& roles) const;
+
   /// The norm whose name ends in `suffix`, in the type of norms.
   Weight make_norm(int64_t layer, std::string_view suffix) const;
 
@@ -35,7 +39,8 @@ class WeightFactory {
   ParameterPart part(const ParamSpec& spec) const;
 
   const ModelConfig& model_;
-  std::map<int64_t, std::vector<ParamSpec>> specs_;  // by layer, without experts
+  std::map<int64_t, std::vector<ParamSpec>> specs_;    // by layer, without experts
+  std::map<int64_t, std::vector<ParamSpec>> experts_;  // by layer, expert 0 of each
 };
 
 }  // namespace tessera

@@ -73,7 +73,20 @@ void fill(at::Tensor& out, InitKind kind, double std, uint64_t seed, const std::
 }
 
 void fill(at::Tensor& out, const ParameterPart& part, uint64_t seed, const Box& box) {
-  fill(out, part.init, part.init_std, seed, part.name, part.shape, box);
+  const size_t place = part.name.find("{e}");
+  if (place == std::string::npos) {
+    fill(out, part.init, part.init_std, seed, part.name, part.shape, box);
+    return;
+  }
+  const std::vector<int64_t> shape(part.shape.begin() + 1, part.shape.end());
+  const Box inner{{box.offsets.begin() + 1, box.offsets.end()},
+                  {box.sizes.begin() + 1, box.sizes.end()}};
+  for (int64_t i = 0; i < box.sizes[0]; ++i) {
+    std::string name = part.name;
+    name.replace(place, 3, std::to_string(box.offsets[0] + i));
+    at::Tensor expert = out.select(0, i);
+    fill(expert, part.init, part.init_std, seed, name, shape, inner);
+  }
 }
 
 }  // namespace tessera

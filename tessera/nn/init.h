@@ -18,7 +18,8 @@ namespace tessera {
 void fill(at::Tensor& out, InitKind kind, double std, uint64_t seed, const std::string& name,
           const std::vector<int64_t>& shape, const Box& box);
 
-/// The same for one part of a weight (kind, spread, name and shape from the part).
+/// The same for one part of a weight (kind, spread, name and shape from the part). Of stacked
+/// experts ("{e}" in the name, first dimension) each is filled under its own name.
 void fill(at::Tensor& out, const ParameterPart& part, uint64_t seed, const Box& box);
 
 }  // namespace tessera

@@ -20,8 +20,9 @@ namespace tessera {
 struct Sinks {
   using Key = std::pair<int64_t, int64_t>;
   std::map<int64_t, at::Tensor> loss;           // of the head, by micro-batch, scaled
-  std::map<Key, at::Tensor> auxiliary_loss;     // scalars, weighted as they enter the objective
+  std::map<int64_t, at::Tensor> mtp_loss;       // by micro-batch, scaled and weighted
   std::map<Key, at::Tensor> load_balance_loss;  // scalars, without the coefficient
+  std::map<Key, at::Tensor> z_loss;             // scalars, with the coefficient
   std::map<Key, at::Tensor> tokens_per_expert;  // [experts], int64
 };
 
@@ -36,6 +37,8 @@ struct LayerContext {
 
   /// Every loss is multiplied by this before it is summed: 1 / unmasked tokens of the global batch.
   double loss_scale = 1.0;
+  double sample_scale = 1.0;    // 1 / samples of the global batch
+  double position_scale = 1.0;  // 1 / positions of the global batch that the loader did not make up
   /// The tokens [begin, end) that the residual stream holds on this rank; all of them unless
   /// sequence parallelism slices it. What works on the residual stream token by token (dropout,
   /// router) takes its per-token facts from this range.
@@ -43,12 +46,18 @@ struct LayerContext {
 
   at::Tensor token_ids;   // [tokens] int64
   at::Tensor labels;      // [tokens] int64
-  at::Tensor next_ids;    // [tokens] int64, for multi-token prediction; may be undefined
   at::Tensor loss_mask;   // [tokens], 1 or 0
   at::Tensor positions;   // [tokens] int64, restart with the document if the data say so
   at::Tensor sample_ids;  // [tokens] int64: which sample of the run, for dropout masks
   at::Tensor in_sample;   // [tokens] int64: place in the sample, for dropout masks
   at::Tensor padded;      // [tokens] bool: the loader made it up; undefined if there is none
+
+  // For multi-token prediction: the same one token later in the sample, 0 at its end; else undefined.
+  at::Tensor next_ids;
+  at::Tensor next_labels;
+  at::Tensor next_loss_mask;
+  at::Tensor next_positions;
+  double next_loss_scale = 1.0;  // weight of that loss / its unmasked tokens of the global batch
 
   /// Ends (exclusive) of the documents of each row, in places of the whole sample; the last is
   /// seq_length. Empty: every row is one document.

@@ -66,7 +66,7 @@ std::vector<Group> decay_groups(const OptimizerConfig& config, const ParamTable&
   std::vector<Group> groups{{config.weight_decay, {}}, {0.0, {}}};
   for (size_t i = 0; i < table.params().size(); ++i) {
     const ShardedParam& param = *table.params()[i];
-    if (param.value.numel() == 0) continue;
+    if (param.value.numel() == 0 || !param.trainable) continue;
     groups[is_decayed(config, param.name, param.shape.size()) ? 0 : 1].params.push_back(i);
   }
   return groups;

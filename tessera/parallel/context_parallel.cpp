@@ -1,5 +1,6 @@
 #include "tessera/parallel/context_parallel.h"
 
+#include "tessera/nn/mla.h"
 #include "tessera/parallel/context_attention.h"
 
 namespace tessera {
@@ -33,16 +34,18 @@ void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& 
   const int64_t inner = inner_degree(config.parallelism);
   const ProcessGroup rows = mesh.neighbours("cp", static_cast<int>(inner));
   const ProcessGroup outer = cp.split(columns(cp.ranks(), inner), "cp");
-  for (const auto& layer : decoder.layers) {
-    auto& attention = dynamic_cast<Attention&>(*layer->attention);
+  for (DecoderLayer* layer : decoder.all_layers()) {
+    auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get());
+    auto* plain = dynamic_cast<Attention*>(layer->attention.get());
+    std::unique_ptr<CoreAttention>& core = latent != nullptr ? latent->core : plain->core;
     auto parallel = std::make_unique<ContextAttention>();
-    parallel->scale = attention.core->scale;
+    parallel->scale = core->scale;
     parallel->inner = rows;
     parallel->outer = outer;
     parallel->exchange = key_exchange(config.parallelism.context_parallel_exchange);
     parallel->async = config.parallelism.context_parallel_async;
-    attention.core = std::move(parallel);
-    attention.qkv_proj->in_turn = config.parallelism.context_parallel_async && inner > 1;
+    core = std::move(parallel);
+    if (plain != nullptr) plain->qkv_proj->in_turn = config.parallelism.context_parallel_async && inner > 1;
   }
 }
 

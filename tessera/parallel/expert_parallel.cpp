@@ -32,7 +32,7 @@ void partial_over_tp(const std::vector<Weight*>& weights) {
   }
 }
 
-std::shared_ptr<const NodeGroups> node_groups(const Config& config, const DeviceMesh& mesh) {
+std::shared_ptr<NodeGroups> node_groups(const Config& config, const DeviceMesh& mesh) {
   const ProcessGroup& ep = mesh["ep"];
   const auto node = static_cast<int>(config.parallelism.npu_nums_per_device);
   TESSERA_CHECK(ep.size() % node == 0, "nodes of ", node, " in ep ", ep.size());
@@ -51,15 +51,16 @@ std::shared_ptr<const NodeGroups> node_groups(const Config& config, const Device
 
 void expert_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
   std::vector<MixtureOfExperts*> layers;
-  for (const auto& layer : decoder.layers) {
+  for (DecoderLayer* layer : decoder.all_layers()) {
     if (auto* moe = dynamic_cast<MixtureOfExperts*>(layer->mlp.get())) layers.push_back(moe);
   }
   if (layers.empty()) return;
   const bool cut = mesh.size("ep") > 1;
   const bool sliced = mesh.size("tp") > 1;
-  std::shared_ptr<const NodeGroups> nodes;
+  std::shared_ptr<NodeGroups> nodes;
   if (cut && config.parallelism.moe_token_dispatcher_type == "alltoall_deredundancy") {
     nodes = node_groups(config, mesh);
+    nodes->say = mesh.rank() == 0 && decoder.embedding;
   }
   for (MixtureOfExperts* moe : layers) {
     moe->router_loss.statistics = std::make_unique<MeshStatistics>(mesh);

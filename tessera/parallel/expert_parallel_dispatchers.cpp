@@ -143,7 +143,7 @@ bool moves_less(const Crossing& selective, int64_t tokens, const NodeGroups& gro
   groups.all.all_reduce({sums}).wait();
   const int64_t needed = sums[0].item<int64_t>();
   const int64_t everywhere = sums[1].item<int64_t>();
-  if (groups.all.ranks().front() == 0 && groups.all.rank() == 0) {
+  if (groups.say) {
     log_info(detail::concat("alltoall_deredundancy: ", needed, " of ", everywhere,
                             " (token, other node) pairs are needed: ",
                             needed < everywhere ? "only those are sent" : "every node gets all"));
@@ -174,6 +174,7 @@ std::unique_ptr<DispatchCall> NodeDispatcher::dispatch(const at::Tensor& x_TH,
   const ProcessGroup& between = groups->between;
   const int64_t nodes = between.size();
   const int64_t experts_of_node = experts / nodes;
+  std::optional<bool>& selective = groups->selective;
   Crossing crossing = tokens_by_node(expert_ids, nodes, experts_of_node, selective.value_or(true));
   if (!selective) {
     selective = moves_less(crossing, x_TH.size(0), *groups);

@@ -4,7 +4,6 @@
 // [r X / n, (r + 1) X / n).
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -43,23 +42,24 @@ struct AllToAllDispatcher : TokenDispatcher {
   ProcessGroup group;
 };
 
-/// An ep group seen as nodes of neighbours.
+/// An ep group seen as nodes of neighbours; what the layers of a decoder share.
 struct NodeGroups {
   ProcessGroup node;     // the members of this node
   ProcessGroup between;  // those with the same place in all nodes
   ProcessGroup all;
+  bool say = false;      // this rank says which way was chosen
+  /// Only nodes that need a token get it; undecided before the first use.
+  std::optional<bool> selective;
 };
 
 /// Two stages: between equal places of the nodes, then inside the node. A token crosses to a node at
 /// most once however many of its experts live there, and comes back as one sum. It goes to the nodes
 /// that need it, or to all, whichever moved less in the first use; which one is said once.
 struct NodeDispatcher : TokenDispatcher {
-  explicit NodeDispatcher(std::shared_ptr<const NodeGroups> groups) : groups(std::move(groups)) {}
+  explicit NodeDispatcher(std::shared_ptr<NodeGroups> groups) : groups(std::move(groups)) {}
   std::unique_ptr<DispatchCall> dispatch(const at::Tensor& x_TH, const at::Tensor& expert_ids,
                                          const at::Tensor& weights, int64_t experts) override;
-  std::shared_ptr<const NodeGroups> groups;
-  /// Only nodes that need a token get it; undecided before the first use.
-  std::optional<bool> selective;
+  std::shared_ptr<NodeGroups> groups;
 };
 
 }  // namespace tessera

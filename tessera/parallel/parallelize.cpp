@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tessera/base/error.h"
@@ -52,6 +53,14 @@ CallFunction call_of(Decoder& decoder, const DecoderUnit& unit) {
                                   const LayerContext& context) {
         return layer->run(inputs.at(0), context);
       };
+    case DecoderUnit::Kind::kMtp:
+      return [&decoder](const std::vector<at::Tensor>& inputs, const LayerContext& context) {
+        std::vector<at::Tensor> out = decoder.run_mtp(inputs.at(0), context);
+        if (!context.recompute && context.sinks != nullptr) {
+          context.sinks->mtp_loss[context.micro_batch] = out[1].detach();
+        }
+        return out;
+      };
     case DecoderUnit::Kind::kHead:
       return [&decoder](const std::vector<at::Tensor>& inputs, const LayerContext& context) {
         at::Tensor loss = decoder.run_head(inputs.at(0), context);
@@ -68,6 +77,7 @@ std::string call_name(const DecoderUnit& unit) {
   switch (unit.kind) {
     case DecoderUnit::Kind::kEmbedding:
       return "embedding";
+    case DecoderUnit::Kind::kMtp:
     case DecoderUnit::Kind::kLayer:
       return "layer " + std::to_string(unit.layer->index);
     case DecoderUnit::Kind::kHead:
@@ -76,12 +86,22 @@ std::string call_name(const DecoderUnit& unit) {
   TESSERA_CHECK(false, "unknown unit");
 }
 
+// Weights that the call of a unit uses and that other units hold.
+std::vector<const Weight*> weights_of_others(Decoder& decoder, const DecoderUnit& unit) {
+  if (unit.kind == DecoderUnit::Kind::kHead) return {decoder.head->weight};
+  if (unit.kind == DecoderUnit::Kind::kMtp) {
+    return {&decoder.mtp_embedding().weight, &decoder.norm->weight, decoder.head->weight};
+  }
+  return {};
+}
+
 // FSDP / HSDP: one sharded unit per unit of the decoder; a tied head also uses the embedding's.
 void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
                  const DeviceMesh& mesh) {
   const Resharding reshard = resharding(config, mesh);
   std::map<const Weight*, ShardedUnit*> owner;
   std::vector<Call> calls;
+  std::vector<std::vector<const Weight*>> shared_weights;
   for (const DecoderUnit& unit : decoder.units()) {
     Call call;
     call.name = call_name(unit);
@@ -100,33 +120,47 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
     const auto [dense, experts] = split_off_experts(unit.weights);
     shard(call.name, dense, "fsdp");
     if (!experts.empty()) shard(call.name + " experts", experts, "efsdp");
-    ShardedUnit* sharded = call.units.front();
-    if (head) {
-      ShardedUnit* of_head = owner.at(decoder.head->weight);
-      if (of_head != sharded) call.units.push_back(of_head);
-    }
+    if (unit.kind == DecoderUnit::Kind::kMtp) ++call.losses;
+    shared_weights.push_back(weights_of_others(decoder, unit));
     calls.push_back(std::move(call));
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    std::vector<ShardedUnit*>& units = calls[i].units;
+    for (const Weight* weight : shared_weights[i]) {
+      ShardedUnit* of_other = owner.at(weight);
+      if (std::find(units.begin(), units.end(), of_other) == units.end()) units.push_back(of_other);
+    }
   }
   model.chunks.emplace_back(std::move(calls), reshard.policy);
 }
 
-// A tied matrix lives on the first and on the last stage of a pipeline: its gradient is the sum.
+// A tied matrix (also one that multi-token prediction uses) lives on the first and on the last stage
+// of a pipeline: its gradient is the sum.
 void share_tied_embedding(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
-  if (!config.model.tie_word_embeddings || mesh.size("pp") == 1) return;
+  const bool shared =
+      config.model.tie_word_embeddings || config.model.num_nextn_predict_layers > 0;
+  if (!shared || mesh.size("pp") == 1) return;
   Weight* tied = decoder.embedding ? &decoder.embedding->weight : nullptr;
-  if (decoder.head) tied = decoder.head->weight;
+  if (decoder.head) {
+    tied = decoder.mtp ? &decoder.mtp_embedding().weight : decoder.head->weight;
+  }
   if (tied != nullptr) tied->parts.front().partial.emplace_back("embedding");
 }
 
-// What no gradient moves: the selection biases of the routers.
-void add_buffers(ParallelModel& model, Decoder& decoder, const ModelConfig& config) {
-  for (const auto& layer : decoder.layers) {
+// What no gradient moves has a row too: the selection biases of the routers, whole on every rank.
+void add_router_biases(ParallelModel& model, Decoder& decoder, const ModelConfig& config,
+                       const DeviceMesh& mesh) {
+  for (const DecoderLayer* layer : decoder.all_layers()) {
     const auto* moe = dynamic_cast<const MixtureOfExperts*>(layer->mlp.get());
     if (moe == nullptr || !moe->router->bias.defined()) continue;
     for (const ParamSpec& spec : model_spec(config)) {
-      if (spec.layer == layer->index && spec.role == ParamRole::kRouterBias) {
-        model.buffers.push_back({spec.name, moe->router->bias, at::kFloat});
-      }
+      if (spec.layer != layer->index || spec.role != ParamRole::kRouterBias) continue;
+      ShardedParam row;
+      row.name = spec.name;
+      row.shape = spec.shape;
+      row.trainable = false;
+      row.value = moe->router->bias;
+      model.table.add(std::move(row), mesh);
     }
   }
 }
@@ -136,7 +170,7 @@ void add_buffers(ParallelModel& model, Decoder& decoder, const ModelConfig& conf
 void update_router_biases(ParallelModel& model, const at::Tensor& tokens_per_expert,
                           const ModelConfig& config) {
   for (const auto& decoder : model.decoders) {
-    for (const auto& layer : decoder->layers) {
+    for (const DecoderLayer* layer : decoder->all_layers()) {
       const auto* moe = dynamic_cast<const MixtureOfExperts*>(layer->mlp.get());
       if (moe == nullptr || !moe->router->bias.defined()) continue;
       const at::Tensor counts = tokens_per_expert[layer->index];
@@ -166,7 +200,7 @@ std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMes
     expert_parallel(*decoder, config, mesh);
     context_parallel(*decoder, config, mesh);
     fully_shard(*model, *decoder, config, mesh);
-    add_buffers(*model, *decoder, config.model);
+    add_router_biases(*model, *decoder, config.model, mesh);
   }
   return model;
 }

@@ -15,21 +15,12 @@
 
 namespace tessera {
 
-/// A tensor that no gradient moves and that is saved with the weights: the whole of it is on every
-/// rank that has its layer.
-struct ModelBuffer {
-  std::string name;      // Hugging Face name
-  at::Tensor value;
-  at::ScalarType storage;  // in files
-};
-
 struct ParallelModel {
   /// One decoder per pipeline chunk of this rank, with the seams replaced.
   std::vector<std::unique_ptr<Decoder>> decoders;
   std::vector<std::unique_ptr<ShardedUnit>> units;
   std::vector<ModelChunk> chunks;
   ParamTable table;
-  std::vector<ModelBuffer> buffers;
 };
 
 /// Collective over the mesh. Masters are zero: see initialize() and load_hf_weights() (train/).

@@ -75,7 +75,7 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
         std::make_unique<VocabularyEmbedding>(std::move(*decoder.embedding), tp);
     if (tied) decoder.head->weight = &decoder.embedding->weight;
   }
-  for (const auto& layer : decoder.layers) {
+  for (DecoderLayer* layer : decoder.all_layers()) {
     replicate(layer->input_norm->weight);
     replicate(layer->post_attention_norm->weight);
     if (auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get())) {
@@ -85,6 +85,19 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
     }
     // Experts work on the slice of the tokens: expert_parallel() marks them.
     if (auto* mlp = dynamic_cast<Mlp*>(layer->mlp.get())) feed_forward(*mlp, tp);
+  }
+  if (decoder.mtp) {
+    MtpLayer& mtp = *decoder.mtp;
+    for (Norm* norm : {mtp.embedding_norm.get(), mtp.hidden_norm.get(), mtp.norm.get()}) {
+      replicate(norm->weight);
+    }
+    replicate(mtp.projection->weight);
+    if (mtp.own_embedding) {
+      cut(mtp.own_embedding->weight, kRows);
+      const bool tied = decoder.head->weight == &mtp.own_embedding->weight;
+      mtp.own_embedding = std::make_unique<VocabularyEmbedding>(std::move(*mtp.own_embedding), tp);
+      if (tied) decoder.head->weight = &mtp.own_embedding->weight;
+    }
   }
   if (decoder.head) {
     replicate(decoder.norm->weight);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/nn/moe.h"
 #include "tessera/train/plant.h"
 
 namespace tessera {
@@ -26,6 +27,9 @@ Faults parse_fault(const std::string& text) {
   } else if (words[0] == "skip_reduction" && words.size() == 2) {
     faults.kind = Faults::Kind::kSkipReduction;
     faults.unit = words[1];
+  } else if (words[0] == "double_weights" && words.size() == 2) {
+    faults.kind = Faults::Kind::kDoubleWeights;
+    faults.unit = words[1];
   } else if (words[0] == "shift_labels" && words.size() == 1) {
     faults.kind = Faults::Kind::kShiftLabels;
   } else if (words[0] == "perturb_replica" && words.size() <= 2) {
@@ -37,12 +41,35 @@ Faults parse_fault(const std::string& text) {
     faults.step = number(2, 1);
   } else {
     throw ConfigError("--plant " + text +
-                      ": legal are scale_gradient:UNIT, skip_reduction:UNIT, shift_labels, "
-                      "perturb_replica[:RANK], non_finite_loss[:RANK[:STEP]]; a UNIT is embedding, "
-                      "\"layer N\" or head");
+                      ": legal are scale_gradient:UNIT, skip_reduction:UNIT, double_weights:UNIT, "
+                      "shift_labels, perturb_replica[:RANK], non_finite_loss[:RANK[:STEP]]; a UNIT is "
+                      "embedding, \"layer N\", \"layer N experts\" or head");
   }
   return faults;
 }
+
+namespace {
+
+struct WeightsTwice : TokenDispatcher {
+  explicit WeightsTwice(std::unique_ptr<TokenDispatcher> inner) : inner(std::move(inner)) {}
+  std::unique_ptr<DispatchCall> dispatch(const at::Tensor& x_TH, const at::Tensor& expert_ids,
+                                         const at::Tensor& weights, int64_t experts) override {
+    return inner->dispatch(x_TH, expert_ids, weights * weights, experts);
+  }
+  std::unique_ptr<TokenDispatcher> inner;
+};
+
+void apply_weights_twice(const std::string& unit, ParallelModel& model) {
+  for (const auto& decoder : model.decoders) {
+    for (DecoderLayer* layer : decoder->all_layers()) {
+      auto* moe = dynamic_cast<MixtureOfExperts*>(layer->mlp.get());
+      if (moe == nullptr || "layer " + std::to_string(layer->index) != unit) continue;
+      moe->dispatcher = std::make_unique<WeightsTwice>(std::move(moe->dispatcher));
+    }
+  }
+}
+
+}  // namespace
 
 void plant_before_training(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
   if (faults.kind == Faults::Kind::kScaleGradient || faults.kind == Faults::Kind::kSkipReduction) {
@@ -58,6 +85,7 @@ void plant_before_training(const Faults& faults, ParallelModel& model, const Dev
     }
     if (!found) throw ConfigError("--plant: there is no unit named \"" + faults.unit + "\"");
   }
+  if (faults.kind == Faults::Kind::kDoubleWeights) apply_weights_twice(faults.unit, model);
   if (faults.kind == Faults::Kind::kPerturbReplica && mesh.rank() == faults.rank) {
     for (const auto& param : model.table.params()) {
       if (param->primary || param->value.numel() == 0) continue;

@@ -13,12 +13,13 @@ struct Faults {
     kNone,
     kScaleGradient,   // every gradient of unit `unit` times 2
     kSkipReduction,   // unit `unit` keeps its own rank's gradient instead of the sum
+    kDoubleWeights,   // layer `unit` applies the routing weights of its experts twice
     kShiftLabels,     // labels moved by one token
     kPerturbReplica,  // one rank's copy of the first parameter that has copies is changed
     kNonFiniteLoss,   // rank `rank` sees an infinite loss in step `step`
   };
   Kind kind = Kind::kNone;
-  std::string unit;   // "embedding", "layer 3", "head"
+  std::string unit;   // "embedding", "layer 3", "layer 3 experts", "head"
   int64_t rank = 0;
   int64_t step = 1;
 
@@ -27,7 +28,7 @@ struct Faults {
   }
 };
 
-/// "scale_gradient:layer 1", "skip_reduction:head", "shift_labels", "perturb_replica:3" (rank),
+/// "scale_gradient:layer 1", "skip_reduction:head", "double_weights:layer 1", "shift_labels", "perturb_replica:3" (rank),
 /// "non_finite_loss:2:2" (rank, step). Throws ConfigError that lists them.
 Faults parse_fault(const std::string& text);
 

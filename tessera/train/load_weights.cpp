@@ -15,6 +15,11 @@ void load_hf_weights(ParallelModel& model, const Config& config, const std::stri
       param.value.copy_(weights.read_box(param.name, param.box, part.storage));
     });
   }
+  for (const auto& param : model.table.params()) {
+    if (!param->trainable) {
+      param->value.copy_(weights.read_box(param->name, param->box, param->value.scalar_type()));
+    }
+  }
 }
 
 }  // namespace tessera

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tessera/base/error.h"
@@ -18,11 +20,17 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
-std::vector<std::string> first_lines(const std::string& path, int64_t count) {
+// The lines of a metrics.jsonl up to `samples`; a line that a killed run left half written ends it.
+std::vector<std::string> lines_up_to(const std::string& path, int64_t samples) {
+  constexpr std::string_view kKey = "\"samples\": ";
   std::vector<std::string> lines;
   std::ifstream in(path);
-  std::string line;
-  while (static_cast<int64_t>(lines.size()) < count && std::getline(in, line)) lines.push_back(line);
+  for (std::string line; samples > 0 && std::getline(in, line);) {
+    const size_t at = line.find(kKey);
+    if (at == std::string::npos || !line.ends_with('}')) break;
+    if (std::strtoll(line.c_str() + at + kKey.size(), nullptr, 10) > samples) break;
+    lines.push_back(line);
+  }
   return lines;
 }
 
@@ -34,28 +42,68 @@ std::string time_left(double seconds) {
 }  // namespace
 
 std::string console_line(const StepMetrics& m, int64_t steps) {
-  return format(
-      "{ step:[%5ld/%5ld], loss: %10.6f, per_step_time: %6.0fms, lr: %10.6e, grad_norm: %10.6f, "
-      "throughput: %6.2fT }",
-      m.step, steps, m.loss, m.seconds * 1e3, m.lr, m.grad_norm, m.tflops_per_rank);
+  std::string extra;
+  if (m.load_balancing_loss) {
+    extra += format("load_balancing_loss: %10.6f, ", *m.load_balancing_loss);
+  }
+  if (m.mtp_loss) extra += format("mtp_1_loss: %10.6f, ", *m.mtp_loss);
+  return format("{ step:[%5ld/%5ld], loss: %10.6f, per_step_time: %6.0fms, %slr: %10.6e, "
+                "grad_norm: %10.6f, throughput: %6.2fT }",
+                m.step, steps, m.loss, m.seconds * 1e3, extra.c_str(), m.lr, m.grad_norm,
+                m.tflops_per_rank);
 }
+
+namespace {
+
+std::string json_number(const char* name, const std::optional<double>& value) {
+  return value ? format(", \"%s\": %.17g", name, *value) : "";
+}
+
+// Per layer with experts: the counts, and how far they are from even.
+std::string json_experts(const StepMetrics& m) {
+  if (m.moe_layers.empty()) return "";
+  std::string counts, load;
+  for (size_t i = 0; i < m.moe_layers.size(); ++i) {
+    const std::vector<int64_t>& layer = m.tokens_per_expert[i];
+    const auto [coldest, hottest] = std::minmax_element(layer.begin(), layer.end());
+    int64_t sum = 0;
+    counts += i == 0 ? "[" : ", [";
+    for (size_t e = 0; e < layer.size(); ++e) {
+      sum += layer[e];
+      counts += (e == 0 ? "" : ", ") + std::to_string(layer[e]);
+    }
+    counts += "]";
+    const double mean = static_cast<double>(sum) / static_cast<double>(layer.size());
+    load += format("%s{\"layer\": %ld, \"max_over_mean\": %.6g, \"coldest\": %ld, \"hottest\": %ld}",
+                   i == 0 ? "" : ", ", m.moe_layers[i],
+                   sum == 0 ? 0.0 : static_cast<double>(*hottest) / mean,
+                   static_cast<long>(coldest - layer.begin()),
+                   static_cast<long>(hottest - layer.begin()));
+  }
+  return ", \"tokens_per_expert\": [" + counts + "], \"expert_load\": [" + load + "]";
+}
+
+}  // namespace
 
 std::string json_line(const StepMetrics& m) {
   return format(
       "{\"step\": %ld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, \"tokens\": %ld, "
       "\"samples\": %ld, \"seconds\": %.17g, \"tokens_per_second\": %.17g, "
-      "\"tflops_per_rank\": %.17g, \"updated\": %s}",
+      "\"tflops_per_rank\": %.17g, \"updated\": %s",
       m.step, m.loss, m.grad_norm, m.lr, m.tokens, m.samples, m.seconds, m.tokens_per_second,
-      m.tflops_per_rank, m.updated ? "true" : "false");
+      m.tflops_per_rank, m.updated ? "true" : "false") +
+      json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
+      json_number("load_balancing_loss", m.load_balancing_loss) +
+      json_number("z_loss", m.z_loss) + json_experts(m) + "}";
 }
 
-MetricsWriter::MetricsWriter(const Config& config, int64_t kept_steps)
+MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)
     : steps_(config.training.steps), terminal_(isatty(STDOUT_FILENO) == 1) {
   const std::filesystem::path directory = config.output_dir;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   const std::string path = (directory / "metrics.jsonl").string();
-  const std::vector<std::string> kept = first_lines(path, kept_steps);
+  const std::vector<std::string> kept = lines_up_to(path, kept_samples);
   file_.open(path);
   std::ofstream resolved(directory / "config.yaml");
   resolved << to_yaml(config);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,14 @@ struct StepMetrics {
   double tokens_per_second = 0;  // all tokens of the global batch, masked ones too
   double tflops_per_rank = 0;
   bool updated = true;  // false: no label counted, nothing was learnt
+
+  // None of these losses is part of `loss`; absent where nothing makes them.
+  std::optional<double> mtp_loss;             // multi-token prediction, weighted
+  std::optional<double> aux_loss;             // balance: as it enters the objective
+  std::optional<double> load_balancing_loss;  // its mean over the layers, without the coefficient
+  std::optional<double> z_loss;               // as it enters the objective
+  std::vector<int64_t> moe_layers;            // indices of the layers with experts
+  std::vector<std::vector<int64_t>> tokens_per_expert;  // of each of them, of the global batch
 };
 
 /// `{ step:[    3/   10], loss:  11.824228, per_step_time:   1520ms, lr: 1.000000e-05, ... }`
@@ -33,9 +42,10 @@ std::string json_line(const StepMetrics& metrics);
 /// Writes both as steps end. On a terminal a line with progress and the time that is left follows.
 class MetricsWriter {
  public:
-  /// Creates `output_dir`, writes the resolved config.yaml, starts metrics.jsonl afresh, or keeps its
-  /// first `kept_steps` lines. Throws ConfigError when it cannot.
-  MetricsWriter(const Config& config, int64_t kept_steps = 0);
+  /// Creates `output_dir`, writes the resolved config.yaml and starts metrics.jsonl: with the lines
+  /// that are there up to `kept_samples` (a run that resumes), else afresh. Throws ConfigError when it
+  /// cannot.
+  MetricsWriter(const Config& config, int64_t kept_samples = 0);
   void write(const StepMetrics& metrics);
 
  private:

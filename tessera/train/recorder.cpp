@@ -17,9 +17,38 @@ at::Tensor box_view(at::Tensor whole, const Box& box) {
 
 }  // namespace
 
+void RunRecord::assemble_experts(const ShardedParam& param, bool gradients_of) {
+  const size_t place = param.name.find("{e}");
+  const std::vector<int64_t> shape(param.shape.begin() + 1, param.shape.end());
+  const Box inner{{param.box.offsets.begin() + 1, param.box.offsets.end()},
+                  {param.box.sizes.begin() + 1, param.box.sizes.end()}};
+  for (int64_t e = 0; e < param.shape[0]; ++e) {
+    std::string name = param.name;
+    name.replace(place, 3, std::to_string(e));
+    const auto [found, added] =
+        (gradients_of ? gradients : values).try_emplace(name);
+    if (added) found->second = at::zeros(shape, param.value.options());
+    if (gradients_of && added) {
+      names.push_back(name);
+      ShardedParam row = param;
+      row.value.reset();
+      row.grad.reset();
+      rows.emplace(name, std::move(row));
+    }
+    const int64_t here = e - param.box.offsets[0];
+    if (!param.primary || here < 0 || here >= param.box.sizes[0]) continue;
+    box_view(found->second, inner).copy_((gradients_of ? param.grad : param.value).select(0, here));
+  }
+}
+
 void RunRecord::assemble(const ParamTable& table, bool gradients_of) {
   const std::lock_guard lock(mutex_);
   for (const auto& param : table.params()) {
+    if (gradients_of && !param->trainable) continue;
+    if (param->name.find("{e}") != std::string::npos) {
+      assemble_experts(*param, gradients_of);
+      continue;
+    }
     std::map<std::string, at::Tensor>& whole = gradients_of ? gradients : values;
     const auto [found, added] = whole.try_emplace(param->name);
     if (added) {
@@ -60,6 +89,9 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
                                       const std::shared_ptr<const SampleSource>& source,
                                       const Faults& faults) {
   auto record = std::make_unique<RunRecord>();
+  Config alone = config;  // a recorded run starts at step 0 and leaves nothing behind
+  alone.checkpoint.enable_save = false;
+  alone.checkpoint.no_load_optim = true;
   TrainerOptions options;
   options.source = source;
   options.stop_after = steps;
@@ -73,7 +105,7 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
     if (metrics.step == steps) record->record_values(table, mesh);
   };
   run_ranks(static_cast<int>(ranks), [&](const ProcessGroup& world) {
-    Trainer(config, world, options).run();
+    Trainer(alone, world, options).run();
   });
   return record;
 }

@@ -35,6 +35,7 @@ class RunRecord {
 
  private:
   void assemble(const ParamTable& table, bool gradients_of);
+  void assemble_experts(const ShardedParam& param, bool gradients_of);  // each by its own name
   std::mutex mutex_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace tessera {
 namespace {
 
@@ -25,6 +27,20 @@ int64_t unmasked_tokens(const std::vector<MicroBatch>& batch) {
   return sum;
 }
 
+int64_t next_unmasked_tokens(const std::vector<MicroBatch>& batch) {
+  int64_t sum = 0;
+  for (const MicroBatch& micro_batch : batch) sum += micro_batch.next_unmasked_tokens;
+  return sum;
+}
+
+int64_t real_positions(const std::vector<MicroBatch>& batch) {
+  int64_t sum = 0;
+  for (const MicroBatch& micro_batch : batch) {
+    sum += micro_batch.tokens - std::count(micro_batch.padded.begin(), micro_batch.padded.end(), 1);
+  }
+  return sum;
+}
+
 std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
                                         const ContextOptions& options, Sinks* sinks) {
   std::vector<LayerContext> contexts;
@@ -36,11 +52,19 @@ std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
     c.step = options.step;
     c.seed = options.seed;
     c.loss_scale = options.loss_scale;
+    c.sample_scale = options.sample_scale;
+    c.position_scale = options.position_scale;
     const Range slice = part_of(b.tokens, options.tp_degree, options.tp_rank);
     c.residual_tokens = {slice.begin, slice.end};
     c.token_ids = int64_tensor(b.input_ids);
     c.labels = int64_tensor(b.labels);
-    if (!b.next_ids.empty()) c.next_ids = int64_tensor(b.next_ids);
+    if (!b.next_ids.empty()) {
+      c.next_ids = int64_tensor(b.next_ids);
+      c.next_labels = int64_tensor(b.next_labels);
+      c.next_loss_mask = byte_tensor(b.next_loss_mask);
+      c.next_positions = int64_tensor(b.next_position_ids);
+      c.next_loss_scale = options.next_loss_scale;
+    }
     c.loss_mask = byte_tensor(b.loss_mask);
     c.positions = int64_tensor(b.position_ids);
     c.in_sample = int64_tensor(b.place_in_row);

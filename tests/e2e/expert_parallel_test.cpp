@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/train/parity.h"
 #include "tests/e2e/layout.h"
 
 namespace tessera::test {
@@ -121,6 +122,17 @@ INSTANTIATE_TEST_SUITE_P(
                 {local_batch(2), "model.q_lora_rank=null", "model.rope_interleave=false",
                  "model.attention_bias=true", "model.v_head_dim=12"},
                 kTpEp},
+        Variant{"mtp_pipeline", "deepseek_v3_64",
+                {local_batch(2), "model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.3",
+                 "model.moe_aux_loss_coeff=0.02"},
+                {"pp2v2_ep2", 4, ep(2, pp(2, 2, {shard(-1)}))}},
+        Variant{"mtp_tied_gated_tensor_parallel", "deepseek_v3_64",
+                {local_batch(2), "model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.3",
+                 "model.tie_word_embeddings=true", "model.use_shared_expert_gating=true"},
+                {"pp2_tp2_ep2", 4, ep(2, pp(2, 1, {tp(2)}))}},
+        Variant{"mtp_shard", "deepseek_v3_64",
+                {local_batch(2), "model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.3"},
+                {"tp2_ep4", 4, ep(4, {tp(2), shard(-1)})}},
         Variant{"mixed_layers_plain_weights", "qwen3_moe_aux64",
                 {local_batch(2), "model.decoder_sparse_step=2", "model.norm_topk_prob=false",
                  "model.num_experts_per_tok=3"},
@@ -134,6 +146,42 @@ INSTANTIATE_TEST_SUITE_P(
                 {"ep2_efsdp4", 8, ep(2, {shard(-1)})}},
         Variant{"forced_balance", "qwen3_moe_aux64",
                 {local_batch(2), "model.moe_router_force_expert_balance=true"}, kTpEp}),
+    [](const auto& info) { return info.param.name; });
+
+// Mistakes that must show in the layout's own gradients, and where.
+struct Fault {
+  std::string name;
+  std::string plant;
+  std::string named;  // in the first finding
+  std::string axis;
+};
+class ExpertFaults : public testing::TestWithParam<Fault> {};
+
+TEST_P(ExpertFaults, AreFoundByName) {
+  const Fault& fault = GetParam();
+  ParityOptions options;
+  options.ranks = 4;
+  options.steps = 1;
+  options.dtype = DType::kFloat64;
+  options.faults = parse_fault(fault.plant);
+  const ParityReport report =
+      run_parity(load_case("qwen3_moe_aux64", ep(2, {shard(-1), local_batch(2)}), 4), options);
+  ASSERT_FALSE(report.passed());
+  bool found = false;
+  for (const ParityFinding& finding : report.findings) {
+    if (finding.what.find(fault.named) == std::string::npos) continue;
+    found = true;
+    if (!fault.axis.empty()) EXPECT_NE(finding.axis.find(fault.axis), std::string::npos) << finding.axis;
+  }
+  EXPECT_TRUE(found) << parity_text(report);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Planted, ExpertFaults,
+    testing::Values(Fault{"reduction_over_efsdp", "skip_reduction:layer 3 experts",
+                          "gradient of model.layers.3.mlp.experts.", "efsdp"},
+                    Fault{"weights_twice", "double_weights:layer 3",
+                          "gradient of model.layers.3.mlp.", ""}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -81,6 +81,7 @@ void expect_same_training(const RunRecord& run, const RunRecord& reference, doub
     const StepMetrics& a = run.steps[i];
     const StepMetrics& b = reference.steps[i];
     expect_near(a.aux_loss, b.aux_loss, tolerance, "aux_loss", i + 1);
+    expect_near(a.mtp_loss, b.mtp_loss, tolerance, "mtp_loss", i + 1);
     expect_near(a.z_loss, b.z_loss, tolerance, "z_loss", i + 1);
     EXPECT_EQ(a.moe_layers, b.moe_layers);
     EXPECT_EQ(a.tokens_per_expert, b.tokens_per_expert) << "step " << i + 1;

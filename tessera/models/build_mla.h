@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tessera/config/model_config.h"
+#include "tessera/models/weight_factory.h"
+#include "tessera/nn/mla.h"
+
+namespace tessera {
+
+/// The attention of DeepSeek-V3, with or without a low rank of the queries.
+std::unique_ptr<LatentAttention> build_mla(const ModelConfig& model, const WeightFactory& factory,
+                                           int64_t layer);
+
+}  // namespace tessera

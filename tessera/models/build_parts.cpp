@@ -1,0 +1,31 @@
+#include "tessera/models/build_parts.h"
+
+namespace tessera {
+
+std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
+                                int64_t layer, std::string_view suffix) {
+  auto norm = std::make_unique<Norm>();
+  norm->weight = factory.make_norm(layer, suffix);
+  norm->eps = model.rms_norm_eps;
+  return norm;
+}
+
+std::unique_ptr<Linear> make_linear(const WeightFactory& factory, int64_t layer, ParamRole weight,
+                                    ParamRole bias) {
+  auto linear = std::make_unique<Linear>();
+  linear->weight = factory.make(layer, {weight});
+  linear->bias = factory.make(layer, {bias});
+  return linear;
+}
+
+std::unique_ptr<Projections> make_projections(const WeightFactory& factory, int64_t layer,
+                                              const std::vector<ParamRole>& weights,
+                                              const std::vector<ParamRole>& biases) {
+  auto projections = std::make_unique<Projections>();
+  projections->weight = factory.make(layer, weights);
+  projections->bias = factory.make(layer, biases);
+  projections->part_rows = factory.rows(layer, weights);
+  return projections;
+}
+
+}  // namespace tessera
