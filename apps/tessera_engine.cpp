@@ -1,5 +1,5 @@
-// The program that holds libtorch: trains and proves. The front (`tessera`) checks file and flags
-// in milliseconds, says all there is to say about them, and then becomes this one.
+// The program that holds libtorch: trains, proves, exports. The front (`tessera`) checks file and
+// flags in milliseconds, says all there is to say about them, and then becomes this one.
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -7,6 +7,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/checkpoint/hf_export.h"
+#include "tessera/checkpoint/inspect.h"
 #include "tessera/config/derive.h"
 #include "tessera/config/load.h"
 #include "tessera/config/validate.h"
@@ -24,6 +26,15 @@ struct Flags {
   int64_t steps = 3;
   std::string dtype = "float64";
   bool json = false;
+};
+
+struct FolderFlags {  // of export and inspect, which train nothing
+  std::string path;
+  bool verify = false;
+  std::string output;
+  std::string dtype;
+  std::string tokenizer;
+  uint64_t shard_bytes = HfExportOptions{}.shard_bytes;
 };
 
 // The file again, and every rule: this program may be started without the front.
@@ -84,6 +95,28 @@ int parity(const Flags& flags) {
   return static_cast<int>(report.passed() ? ExitCode::kDone : ExitCode::kParity);
 }
 
+int export_checkpoint(const FolderFlags& flags) {
+  HfExportOptions options;
+  options.checkpoint = flags.path;
+  options.output = flags.output;
+  options.tokenizer = flags.tokenizer;
+  options.shard_bytes = flags.shard_bytes;
+  if (!flags.dtype.empty()) {
+    options.dtype = dtype_from_string(flags.dtype);
+    if (!options.dtype) {
+      throw ConfigError("--dtype " + flags.dtype +
+                        ": legal are float32, bfloat16, float16, float64");
+    }
+  }
+  std::cout << export_to_hf(options) << std::flush;
+  return static_cast<int>(ExitCode::kDone);
+}
+
+int inspect(const FolderFlags& flags) {
+  std::cout << inspect_folder(flags.path, flags.verify) << std::flush;
+  return static_cast<int>(ExitCode::kDone);
+}
+
 int engine_main(int argc, char** argv) {
   CLI::App app{"The engine of tessera; start it through `tessera`."};
   app.require_subcommand(1);
@@ -101,12 +134,24 @@ int engine_main(int argc, char** argv) {
   parity_command->add_option("--steps", flags.steps)->check(CLI::PositiveNumber);
   parity_command->add_option("--dtype", flags.dtype);
   parity_command->add_flag("--json", flags.json);
+  FolderFlags folder;
+  CLI::App* export_command = app.add_subcommand("export");
+  export_command->add_option("--checkpoint", folder.path)->required();
+  export_command->add_option("--output", folder.output)->required();
+  export_command->add_option("--dtype", folder.dtype);
+  export_command->add_option("--tokenizer", folder.tokenizer);
+  export_command->add_option("--shard-bytes", folder.shard_bytes);
+  CLI::App* inspect_command = app.add_subcommand("inspect");
+  inspect_command->add_option("path", folder.path)->required();
+  inspect_command->add_flag("--verify", folder.verify);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kConfig);
   }
   try {
+    if (export_command->parsed()) return export_checkpoint(folder);
+    if (inspect_command->parsed()) return inspect(folder);
     return train_command->parsed() ? train(flags) : parity(flags);
   } catch (const Error& error) {
     log_error(error.what());

@@ -49,4 +49,7 @@ set(floor_4 models nn dist ${floor_1})
 tessera_floor(parallel TORCH FLOORS ${floor_4})
 tessera_floor(optim TORCH FLOORS ${floor_4})
 tessera_floor(checkpoint TORCH FLOORS ${floor_4})
+if(TARGET tessera_checkpoint)  # a checkpoint says which version wrote it
+  target_compile_definitions(tessera_checkpoint PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
+endif()
 tessera_floor(train TORCH FLOORS parallel optim checkpoint ${floor_4})

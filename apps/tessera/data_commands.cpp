@@ -10,6 +10,8 @@
 #include "tessera/data/inspect.h"
 #include "tessera/data/preprocess.h"
 #include "tessera/data/tokenizer.h"
+#include "tessera/launcher/engine.h"
+#include "tessera/launcher/program_path.h"
 
 namespace tessera {
 namespace {
@@ -67,15 +69,27 @@ void add_inspect(CLI::App& app, Command& command) {
     int64_t eod = -1;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* inspect = app.add_subcommand("inspect", "says what a token file holds, and checks it");
-  inspect->add_option("path", flags->path, "a .bin/.idx pair, with or without the ending")
+  CLI::App* inspect = app.add_subcommand(
+      "inspect", "says what a token file, a checkpoint or a model holds, and checks it");
+  inspect
+      ->add_option("path", flags->path,
+                   "a .bin/.idx pair, with or without the ending; a checkpoint or the folder of "
+                   "several; a Hugging Face folder")
       ->required();
-  inspect->add_flag("--verify", flags->verify, "reads every token");
+  inspect->add_flag("--verify", flags->verify, "reads every token, or every byte of every file");
   inspect->add_option("--eod", flags->eod, "counts this id (with --verify)")
       ->check(CLI::NonNegativeNumber);
-  inspect->footer("Examples:\n  tessera inspect data/text\n  tessera inspect data/text --verify");
+  inspect->footer(
+      "Examples:\n  tessera inspect data/text\n  tessera inspect data/text --verify\n"
+      "  tessera inspect output/checkpoint --verify");
   inspect->callback([flags, &command] {
     command = [flags] {
+      if (std::error_code error; std::filesystem::is_directory(flags->path, error)) {
+        std::vector<std::string> engine = {sibling_program("tessera-engine"), "inspect",
+                                           flags->path};
+        if (flags->verify) engine.emplace_back("--verify");
+        become_engine(engine, WorldOfProcess{});
+      }
       std::string prefix = flags->path;
       for (const std::string ending : {".bin", ".idx"}) {
         if (prefix.ends_with(ending)) prefix.resize(prefix.size() - ending.size());

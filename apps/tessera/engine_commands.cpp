@@ -126,18 +126,40 @@ void add_export(CLI::App& app, Command& command) {
     std::string checkpoint;
     std::string output;
     std::string dtype;
+    std::string tokenizer;
+    uint64_t shard_bytes = 5'000'000'000;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* exporter = app.add_subcommand("export", "writes a checkpoint as a Hugging Face folder");
-  exporter->add_option("--checkpoint", flags->checkpoint, "folder of the checkpoint")->required();
-  exporter->add_option("--output", flags->output, "folder to write")->required();
-  exporter->add_option("--dtype", flags->dtype, "float32, bfloat16, float16 (default: as trained)");
+  exporter
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "a checkpoint, or the folder of several: what its pointer names")
+      ->required();
+  exporter->add_option("--output", flags->output, "folder to write; must not be there")->required();
+  exporter->add_option("--dtype", flags->dtype, "of all weights (default: as they are stored)")
+      ->check(CLI::IsMember({"float64", "float32", "bfloat16", "float16"}));
+  exporter->add_option("--tokenizer", flags->tokenizer,
+                       "folder whose tokenizer files are copied (default: the run's)");
+  exporter->add_option("--shard-bytes", flags->shard_bytes, "largest file")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   exporter->footer(
       "Examples:\n  tessera export --checkpoint output/checkpoint --output model --dtype bfloat16");
   exporter->callback([flags, &command] {  // flags: the options write into them
     command = [flags]() -> int {
-      throw ConfigError("tessera export: " + flags->checkpoint +
-                        ": nothing saves a checkpoint yet, so there is none to export");
+      std::vector<std::string> engine = {sibling_program("tessera-engine"),
+                                         "export",
+                                         "--checkpoint",
+                                         flags->checkpoint,
+                                         "--output",
+                                         flags->output,
+                                         "--shard-bytes",
+                                         std::to_string(flags->shard_bytes)};
+      if (!flags->dtype.empty()) engine.insert(engine.end(), {"--dtype", flags->dtype});
+      if (!flags->tokenizer.empty()) {
+        engine.insert(engine.end(), {"--tokenizer", flags->tokenizer});
+      }
+      become_engine(engine, WorldOfProcess{});
     };
   });
 }

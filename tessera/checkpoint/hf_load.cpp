@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tessera/base/error.h"
+#include "tessera/checkpoint/name_lists.h"
 
 namespace tessera {
 
@@ -18,21 +19,6 @@ namespace {
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::string_view kPrefix = "model.";
-constexpr size_t kListed = 20;  // names of one kind in an error
-
-std::string to_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
-// "missing (3): a, b, c"
-void list(std::string& report, const std::string& kind, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  report += "\n  " + kind + " (" + std::to_string(names.size()) + "): ";
-  for (size_t i = 0; i < std::min(names.size(), kListed); ++i) report += (i ? ", " : "") + names[i];
-  if (names.size() > kListed) report += ", ...";
-}
 
 std::set<std::string> files_of_index(const fs::path& index) {
   nlohmann::json root;
@@ -57,11 +43,6 @@ std::set<std::string> files_of_index(const fs::path& index) {
   return names;
 }
 
-std::string with_expert(const std::string& pattern, int64_t expert) {
-  const size_t at = pattern.find("{e}");
-  return pattern.substr(0, at) + std::to_string(expert) + pattern.substr(at + 3);
-}
-
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) {
@@ -73,17 +54,19 @@ HfWeights::HfWeights(const fs::path& folder, const std::vector<ParamSpec>& model
   compare(folder, model);
 }
 
-void HfWeights::open_files(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  if (fs::exists(folder / kSingle)) {
-    paths.push_back(folder / kSingle);
-  } else if (fs::exists(folder / kIndex)) {
-    for (const std::string& name : files_of_index(folder / kIndex)) paths.push_back(folder / name);
-  } else {
+std::vector<fs::path> hf_weight_files(const fs::path& folder) {
+  if (fs::exists(folder / kSingle)) return {folder / kSingle};
+  if (!fs::exists(folder / kIndex)) {
     throw CheckpointError(folder.string() + ": neither " + kSingle + " nor " + kIndex +
                           " is there");
   }
-  for (const fs::path& path : paths) {
+  std::vector<fs::path> paths;
+  for (const std::string& name : files_of_index(folder / kIndex)) paths.push_back(folder / name);
+  return paths;
+}
+
+void HfWeights::open_files(const fs::path& folder) {
+  for (const fs::path& path : hf_weight_files(folder)) {
     files_.emplace_back(path);
     for (const auto& [name, entry] : files_.back().entries()) {
       const auto [found, added] = stored_.emplace(name, Place{files_.size() - 1, name, {}, 0});
@@ -147,8 +130,8 @@ void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& mo
     places_[spec.name] = *stored;
     const std::vector<int64_t>& shape = files_[stored->file].entry(stored->stored_name).shape;
     if (shape != spec.shape) {
-      misshapen.push_back(spec.name + " is " + to_text(shape) + ", the model has " +
-                          to_text(spec.shape));
+      misshapen.push_back(spec.name + " is " + shape_text(shape) + ", the model has " +
+                          shape_text(spec.shape));
     }
   }
   for (const auto& [name, place] : stored_) {
@@ -164,10 +147,10 @@ void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& mo
     places_[spec.name] = target->second;
   }
   std::string report;
-  list(report, "missing", missing);
-  list(report, "not in the model", surplus);
-  list(report, "of another shape", misshapen);
-  list(report, "tied in the model, but", untied);
+  list_names(report, "missing", missing);
+  list_names(report, "not in the model", surplus);
+  list_names(report, "of another shape", misshapen);
+  list_names(report, "tied in the model, but", untied);
   if (!report.empty()) {
     throw CheckpointError(folder.string() + ": the weights do not fit the model:" + report);
   }

@@ -56,4 +56,7 @@ class HfWeights {
 /// Whether `folder` holds weights in Hugging Face's form.
 bool is_hf_folder(const std::filesystem::path& folder);
 
+/// The files that hold them. Throws CheckpointError when there are none or the index is damaged.
+std::vector<std::filesystem::path> hf_weight_files(const std::filesystem::path& folder);
+
 }  // namespace tessera

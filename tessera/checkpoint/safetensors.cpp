@@ -179,6 +179,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
   SafetensorsHeader header{std::move(entries), std::move(metadata)};
   const std::string front = format_safetensors_header(header);
   entries_ = std::move(header.entries);
+  data_start_ = front.size();
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     throw CheckpointError(temporary_.string() + ": cannot be written: " + reason());
@@ -227,15 +228,33 @@ void SafetensorsWriter::close() {
   }
 }
 
+std::vector<uint64_t> SafetensorsWriter::offsets() const {
+  std::vector<uint64_t> all;
+  for (const SafetensorsEntry& entry : entries_) all.push_back(data_start_ + entry.begin);
+  return all;
+}
+
 void SafetensorsWriter::write_bytes(const char* bytes, uint64_t count) {
   while (count > 0) {
-    const ssize_t written = ::write(descriptor_, bytes, count);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      throw CheckpointError(temporary_.string() + ": cannot be written: " + reason());
+    // Up to the end of a block, so that a whole block is summed where it lies.
+    const uint64_t piece = std::min(count, kSumBlock - bytes_written_ % kSumBlock);
+    sums_.add(bytes, piece);
+    for (uint64_t done = 0; done < piece;) {
+      const ssize_t written = ::write(descriptor_, bytes + done, piece - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) {
+        throw CheckpointError(temporary_.string() + ": cannot be written: " + reason());
+      }
+      done += static_cast<uint64_t>(written);
     }
-    bytes += written;
-    count -= static_cast<uint64_t>(written);
+    // The disk starts now, so that the flush at the end has little left to do.
+    if (piece == kSumBlock) {
+      ::sync_file_range(descriptor_, static_cast<off_t>(bytes_written_), static_cast<off_t>(piece),
+                        SYNC_FILE_RANGE_WRITE);
+    }
+    bytes_written_ += piece;
+    bytes += piece;
+    count -= piece;
   }
 }
 

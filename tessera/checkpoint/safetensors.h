@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/placement.h"
+#include "tessera/checkpoint/block_sums.h"
 #include "tessera/checkpoint/safetensors_header.h"
 
 namespace tessera {
@@ -62,6 +63,12 @@ class SafetensorsWriter {
   /// missing or the disk refuses.
   void close();
 
+  /// Byte of the file at which each entry starts, in the order given.
+  std::vector<uint64_t> offsets() const;
+  uint64_t bytes_written() const { return bytes_written_; }
+  /// Of what has been written.
+  std::vector<uint64_t> block_sums() { return sums_.finish(); }
+
  private:
   void write_bytes(const char* bytes, uint64_t count);
 
@@ -71,6 +78,9 @@ class SafetensorsWriter {
   std::vector<SafetensorsEntry> entries_;
   size_t current_ = 0;     // entry that the next piece belongs to
   uint64_t in_entry_ = 0;  // bytes of it that are written
+  uint64_t data_start_ = 0;
+  uint64_t bytes_written_ = 0;
+  BlockSums sums_;
 };
 
 }  // namespace tessera

@@ -35,6 +35,7 @@ int64_t world_of(const RunOptions& options) {
 int run_training(const Config& config, const RunOptions& options) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, not a signal
 
   const ParallelDims dims = derive_dims(config, world_of(options));
   const BatchPlan plan = make_batch_plan(config.training, dims);
@@ -44,7 +45,6 @@ int run_training(const Config& config, const RunOptions& options) {
   std::optional<MetricsWriter> writer;
   if (first_rank(options) == 0) {
     if (!supply.warning().empty()) log_warning(supply.warning());
-    writer.emplace(config);
   }
 
   TrainerOptions trainer_options;
@@ -57,7 +57,9 @@ int run_training(const Config& config, const RunOptions& options) {
   };
   std::atomic<int> stopped{0};
   const auto rank_main = [&](const ProcessGroup& world) {
-    const int signal = Trainer(config, world, trainer_options).run();
+    Trainer trainer(config, world, trainer_options);
+    if (world.rank() == 0) writer.emplace(config, trainer.samples());
+    const int signal = trainer.run();
     if (signal != 0) stopped = signal;
   };
   if (options.worker) {

@@ -40,7 +40,8 @@ StepSums::StepSums(const Sinks& sinks, double squares, bool stop, const ModelCon
 }
 
 void StepSums::sum(const ProcessGroup& world) {
-  at::Tensor all = at::tensor({loss, squares, stop, mtp_loss, load_balance, z_loss}, at::kDouble);
+  at::Tensor all =
+      at::tensor({loss, squares, stop, mtp_loss, load_balance, z_loss, writing}, at::kDouble);
   const int64_t scalars = all.numel();
   if (tokens_per_expert.defined()) all = at::cat({all, tokens_per_expert.flatten()});
   world.all_reduce({all}).wait();
@@ -51,6 +52,7 @@ void StepSums::sum(const ProcessGroup& world) {
   mtp_loss = values[3];
   load_balance = values[4];
   z_loss = values[5];
+  writing = values[6];
   if (tokens_per_expert.defined()) {
     tokens_per_expert = all.slice(0, scalars).view(tokens_per_expert.sizes());
   }

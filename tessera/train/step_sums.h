@@ -16,6 +16,7 @@ struct StepSums {
   double loss = 0;
   double squares = 0;  // of the gradient norm
   double stop = 0;     // ranks that were asked to stop
+  double writing = 0;  // ranks that still write a checkpoint
   double mtp_loss = 0;
   double load_balance = 0;  // over layers, without the coefficient
   double z_loss = 0;

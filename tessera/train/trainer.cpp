@@ -14,7 +14,6 @@
 #include "tessera/optim/lr_schedule.h"
 #include "tessera/planner/flops.h"
 #include "tessera/train/dataset.h"
-#include "tessera/train/load_weights.h"
 #include "tessera/train/plant.h"
 #include "tessera/train/step_context.h"
 
@@ -37,12 +36,6 @@ ScheduleOptions schedule_options(const Config& config, const BatchPlan& plan) {
   return options;
 }
 
-double summed_loss(const Sinks& sinks) {
-  double sum = 0;
-  for (const auto& [micro_batch, loss] : sinks.loss) sum += loss.item<double>();
-  return sum;
-}
-
 }  // namespace
 
 Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions options)
@@ -51,16 +44,14 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       mesh_(derive_dims(config_, world.size()), world),
       plan_(make_batch_plan(config_.training, mesh_.dims())),
       model_(parallelize(config_, mesh_)) {
-  if (config_.checkpoint.load_path.empty()) {
-    initialize(*model_, config_);
-  } else {
-    load_hf_weights(*model_, config_, config_.checkpoint.load_path);
-  }
   pipeline_ = std::make_unique<PipelineRuntime>(
       schedule_options(config_, plan_), model_->chunks, mesh_["pp"], config_.model.hidden_size,
       scalar_type(config_.model.compute_dtype),
       [this](LayerContext& context) { model_->decoders.front()->prepare(context); });
   optimizer_ = make_optimizer(config_.optimizer, model_->table);
+  checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
+                                                  *optimizer_, mesh_);
+  step_ = checkpoints_->start();
   auto loader = std::make_shared<const Loader>(
       options_.source, loader_options(config_, mesh_.dims(), plan_, mesh_.rank()));
   last_step_ = config_.training.steps;
@@ -70,7 +61,16 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
 }
 
 int Trainer::run() {
-  while (step_ < last_step_ && !stop_) train_step();
+  try {
+    while (step_ < last_step_ && !stop_) {
+      train_step();
+      checkpoints_->after_step(step_, !writing_);
+    }
+  } catch (const NonFiniteError&) {
+    checkpoints_->complete();  // thrown on every rank alike: what was saved before is kept
+    throw;
+  }
+  checkpoints_->finish(step_);
   return stop_ ? options_.stop_signal->load() : 0;
 }
 
@@ -83,9 +83,10 @@ StepMetrics Trainer::train_step() {
   // This rank's micro-batches, and the one denominator of every loss: labels that count in the
   // whole global batch.
   std::vector<MicroBatch> batch = loader_->next();
-  at::Tensor tokens = at::scalar_tensor(static_cast<double>(unmasked_tokens(batch)), at::kDouble);
-  mesh_["loss"].all_reduce({tokens}).wait();
-  metrics.tokens = static_cast<int64_t>(tokens.item<double>());
+  at::Tensor counts = at::tensor(
+      {unmasked_tokens(batch), real_positions(batch), next_unmasked_tokens(batch)}, at::kLong);
+  mesh_["loss"].all_reduce({counts}).wait();
+  metrics.tokens = counts[0].item<int64_t>();
   metrics.updated = metrics.tokens > 0;
 
   // Forward and backward of all micro-batches; gradients end in the table, summed where units did.
@@ -94,6 +95,10 @@ StepMetrics Trainer::train_step() {
   context.step = step_;
   context.seed = static_cast<uint64_t>(config_.training.seed);
   context.loss_scale = metrics.updated ? 1.0 / static_cast<double>(metrics.tokens) : 0.0;
+  context.sample_scale = 1.0 / static_cast<double>(plan_.effective_batch);
+  context.position_scale = 1.0 / static_cast<double>(std::max<int64_t>(1, counts[1].item<int64_t>()));
+  context.next_loss_scale = config_.model.mtp_loss_factor.value_or(0.0) /
+                            static_cast<double>(std::max<int64_t>(1, counts[2].item<int64_t>()));
   context.tp_rank = mesh_.coordinate("tp");
   context.tp_degree = mesh_.size("tp");
   std::vector<LayerContext> contexts = make_contexts(batch, context, &sinks);
@@ -106,16 +111,20 @@ StepMetrics Trainer::train_step() {
 
   // The norm counts each logical element once; loss, norm and signals travel as one message.
   plant_in_loss(options_.faults, sinks, metrics.step, mesh_.rank());
-  const StepSums sums = sum_over_world(sinks);
+  const bool asked = options_.stop_signal != nullptr && options_.stop_signal->load() != 0;
+  StepSums sums(sinks, counted_squares(model_->table), asked, config_.model, mesh_);
+  sums.writing = checkpoints_->writing() ? 1.0 : 0.0;
+  sums.sum(mesh_["world"]);
   if (!std::isfinite(sums.loss) || !std::isfinite(sums.squares)) {
     report_non_finite(sums, sinks, batch);
   }
-  metrics.loss = sums.loss;
-  metrics.grad_norm = std::sqrt(sums.squares);
-  stop_ = sums.stop;
+  sums.report(metrics, config_.model);
+  stop_ = sums.stop > 0;
+  writing_ = sums.writing > 0;
 
   if (metrics.updated) {
     optimizer_->step(metrics.lr, clip_coefficient(metrics.grad_norm, config_.training.max_norm));
+    update_router_biases(*model_, sums.tokens_per_expert, config_.model);
   } else if (mesh_.rank() == 0) {
     log_warning("step " + std::to_string(metrics.step) + ": no label counts; nothing is updated");
   }
@@ -131,16 +140,6 @@ StepMetrics Trainer::train_step() {
                             1e12 / static_cast<double>(mesh_.dims().world);
   if (options_.on_step) options_.on_step(metrics, model_->table, mesh_);
   return metrics;
-}
-
-Trainer::StepSums Trainer::sum_over_world(const Sinks& sinks) {
-  // The ranks of a tp group compute the same loss: one of them counts it.
-  const double loss = mesh_.coordinate("tp") == 0 ? summed_loss(sinks) : 0.0;
-  const bool asked = options_.stop_signal != nullptr && options_.stop_signal->load() != 0;
-  at::Tensor sums = at::tensor({loss, counted_squares(model_->table), asked ? 1.0 : 0.0}, at::kDouble);
-  mesh_["world"].all_reduce({sums}).wait();
-  const auto* values = sums.const_data_ptr<double>();
-  return {values[0], values[1], values[2] > 0};
 }
 
 void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,

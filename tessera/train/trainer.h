@@ -16,6 +16,8 @@
 #include "tessera/parallel/pipeline_runtime.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
+#include "tessera/train/run_checkpoints.h"
+#include "tessera/train/step_sums.h"
 
 namespace tessera {
 
@@ -38,12 +40,17 @@ class Trainer {
   /// Collective over `world`. Throws ConfigError, CheckpointError.
   Trainer(Config config, const ProcessGroup& world, TrainerOptions options);
 
-  /// Steps until training.steps, or until a signal asked to stop. Returns that signal, else 0.
+  /// Steps until training.steps, or until a signal asked to stop; saves on the way and at the end, as
+  /// the file says. Returns that signal, else 0.
   /// Throws NonFiniteError on every rank alike when a loss or norm is not finite.
   int run();
 
   StepMetrics train_step();
 
+  /// Trained on so far; not 0 at the start of a run that resumes.
+  int64_t samples() const {
+    return step_ * plan_.effective_batch;
+  }
   ParamTable& table() {
     return model_->table;
   }
@@ -52,12 +59,6 @@ class Trainer {
   }
 
  private:
-  struct StepSums {  // over the whole world
-    double loss = 0;
-    double squares = 0;  // of the gradient norm
-    bool stop = false;
-  };
-  StepSums sum_over_world(const Sinks& sinks);
   [[noreturn]] void report_non_finite(const StepSums& sums, const Sinks& sinks,
                                       const std::vector<MicroBatch>& batch);
 
@@ -68,10 +69,12 @@ class Trainer {
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<PipelineRuntime> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<StepPrefetcher> loader_;
   int64_t step_ = 0;  // updates done
   int64_t last_step_ = 0;
   bool stop_ = false;
+  bool writing_ = false;  // as of the last step
 };
 
 }  // namespace tessera

@@ -1,0 +1,185 @@
+#include "tessera/checkpoint/hf_export.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/checkpoint/checkpoint_reader.h"
+#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/checkpoint/load.h"
+#include "tessera/checkpoint/safetensors.h"
+#include "tessera/checkpoint/tokenizer_files.h"
+#include "tessera/config/hf_config_writer.h"
+#include "tessera/config/load.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kPieceBytes = 64 << 20;
+
+struct Exported {
+  std::string name;
+  const StoredTensor* tensor;
+  at::ScalarType dtype;
+
+  uint64_t bytes() const {
+    uint64_t bytes = c10::elementSize(dtype);
+    for (const int64_t extent : tensor->shape) bytes *= static_cast<uint64_t>(extent);
+    return bytes;
+  }
+};
+
+at::ScalarType scalar_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64: return at::kDouble;
+    case DType::kFloat32: return at::kFloat;
+    case DType::kBFloat16: return at::kBFloat16;
+    case DType::kFloat16: return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+DType dtype_of(at::ScalarType type) {
+  if (type == at::kDouble) return DType::kFloat64;
+  if (type == at::kBFloat16) return DType::kBFloat16;
+  return type == at::kHalf ? DType::kFloat16 : DType::kFloat32;
+}
+
+Config config_of(const Manifest& manifest, const fs::path& folder) {
+  const std::string name = (folder / kManifestName).string() + ": config";
+  ConfigResult result =
+      load_config_text(manifest.config, name, folder.string(), {"checkpoint.load_path=''"});
+  if (!result.ok()) throw CheckpointError(format_issues(result.issues));
+  return std::move(result.config);
+}
+
+// In the order of the model; as many a file as fit.
+std::vector<std::vector<Exported>> plan_files(const Manifest& manifest,
+                                              const std::vector<ParamSpec>& model,
+                                              const HfExportOptions& options) {
+  std::vector<std::vector<Exported>> files(1);
+  uint64_t filled = 0;
+  for (const ParamSpec& spec : model) {
+    if (!spec.tied_to.empty()) continue;
+    const StoredTensor& tensor = manifest.weights.at(spec.name);
+    const Exported next{spec.name, &tensor,
+                        options.dtype ? scalar_type_of(*options.dtype) : tensor.dtype};
+    if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
+      files.emplace_back();
+      filled = 0;
+    }
+    filled += next.bytes();
+    files.back().push_back(next);
+  }
+  return files;
+}
+
+void write_tensor(CheckpointReader& reader, const Exported& exported, SafetensorsWriter& writer) {
+  Box box{std::vector<int64_t>(exported.tensor->shape.size(), 0), exported.tensor->shape};
+  const int64_t rows = box.sizes.empty() ? 1 : box.sizes[0];
+  if (box.numel() == 0) return;
+  const auto element = static_cast<int64_t>(c10::elementSize(exported.tensor->dtype));
+  const int64_t step = std::max<int64_t>(1, kPieceBytes / (box.numel() / rows * element));
+  for (int64_t row = 0; row < rows; row += step) {
+    if (!box.sizes.empty()) {
+      box.offsets[0] = row;
+      box.sizes[0] = std::min(step, rows - row);
+    }
+    at::Tensor piece = at::empty(box.sizes, at::TensorOptions().dtype(exported.tensor->dtype));
+    reader.read_box(*exported.tensor, box, piece);
+    writer.append(piece);
+  }
+}
+
+std::string file_name(size_t file, size_t files) {
+  if (files == 1) return "model.safetensors";
+  char text[64];
+  std::snprintf(text, sizeof(text), "model-%05zu-of-%05zu.safetensors", file + 1, files);
+  return text;
+}
+
+uint64_t write_weights(CheckpointReader& reader, const std::vector<std::vector<Exported>>& files,
+                       const fs::path& folder) {
+  uint64_t total = 0;
+  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  for (size_t f = 0; f < files.size(); ++f) {
+    const std::string name = file_name(f, files.size());
+    std::vector<SafetensorsEntry> entries;
+    for (const Exported& exported : files[f]) {
+      SafetensorsEntry entry;
+      entry.name = exported.name;
+      entry.dtype = exported.dtype;
+      entry.shape = exported.tensor->shape;
+      entries.push_back(std::move(entry));
+      map[exported.name] = name;
+      total += exported.bytes();
+    }
+    SafetensorsWriter writer(folder / name, std::move(entries), {{"format", "pt"}});
+    for (const Exported& exported : files[f]) write_tensor(reader, exported, writer);
+    writer.close();
+  }
+  if (files.size() > 1) {
+    const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}},
+                                          {"weight_map", std::move(map)}};
+    write_file_durably(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+  }
+  return total;
+}
+
+}  // namespace
+
+std::string export_to_hf(const HfExportOptions& options) {
+  std::error_code error;
+  if (fs::exists(options.output) && !fs::is_empty(options.output, error)) {
+    throw ConfigError(options.output.string() + ": is there already and not empty");
+  }
+  if (!fs::is_directory(options.checkpoint, error)) {
+    throw CheckpointError(options.checkpoint.string() + ": no such folder");
+  }
+  CheckpointReader reader(checkpoints_at(options.checkpoint).folders.front());
+  const Config config = config_of(reader.manifest(), reader.folder());
+  const std::vector<ParamSpec> model = model_spec(config.model);
+  const std::string report = compare_with_model(reader.manifest(), model);
+  TESSERA_CHECK(report.empty(), reader.folder().string(), report);
+  const auto files = plan_files(reader.manifest(), model, options);
+
+  const fs::path writing = options.output.string() + ".writing";
+  fs::remove_all(writing, error);
+  if (!fs::create_directories(writing, error) || error) {
+    throw ConfigError(writing.string() + ": cannot be created: " + error.message());
+  }
+  try {
+    const uint64_t bytes = write_weights(reader, files, writing);
+    write_file_durably(writing / "config.json",
+                       hf_config_json(config.model, dtype_of(files.front().front().dtype)));
+    const fs::path tokenizer =
+        options.tokenizer.empty() ? fs::path(reader.manifest().tokenizer) : options.tokenizer;
+    const std::vector<std::string> copied = copy_tokenizer_files(tokenizer, writing);
+    flush_folder(writing);
+    fs::remove(options.output, error);
+    fs::rename(writing, options.output, error);
+    if (error) throw ConfigError(options.output.string() + ": " + error.message());
+    std::string text =
+        detail::concat(options.output.string(), ": ", reader.folder().string(), " (step ",
+                       reader.manifest().position.step, "), ", bytes, " bytes of weights in ",
+                       files.size(), files.size() == 1 ? " file" : " files");
+    if (!copied.empty()) {
+      text += detail::concat(", ", copied.size(), " tokenizer files of ", tokenizer.string());
+    } else if (!tokenizer.empty()) {
+      text += ", no tokenizer files (none at " + tokenizer.string() + ")";
+    }
+    return text + "\n";
+  } catch (...) {
+    fs::remove_all(writing, error);
+    throw;
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,176 @@
+#include "tessera/checkpoint/inspect.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+#include "tessera/base/error.h"
+#include "tessera/checkpoint/checkpoint_reader.h"
+#include "tessera/checkpoint/hf_load.h"
+#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/checkpoint/load.h"
+#include "tessera/checkpoint/name_lists.h"
+#include "tessera/checkpoint/safetensors.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string size_text(uint64_t bytes) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "%.3f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+uint64_t bytes_of(const std::vector<StoredFile>& files) {
+  uint64_t bytes = 0;
+  for (const StoredFile& file : files) bytes += file.bytes;
+  return bytes;
+}
+
+int64_t elements(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+void line(std::ostream& out, const std::string& name, const std::string& shape,
+          std::string_view dtype, const std::string& more) {
+  out << "  " << name << std::string(name.size() < 56 ? 56 - name.size() : 1, ' ') << shape << ' '
+      << dtype << more << '\n';
+}
+
+void print_tensors(std::ostream& out, const std::map<std::string, StoredTensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    line(out, name, shape_text(tensor.shape), *safetensors_name(tensor.dtype),
+         tensor.parts.size() == 1 ? "" : ", " + std::to_string(tensor.parts.size()) + " parts");
+  }
+}
+
+std::string pairs(const std::map<std::string, std::string>& values) {
+  std::string text;
+  for (const auto& [key, value] : values) text += (text.empty() ? "" : ", ") + key + " " + value;
+  return text;
+}
+
+std::string describe_checkpoint(const fs::path& folder, bool verify) {
+  const CheckpointReader reader(folder);
+  if (verify) {
+    reader.verify();
+  } else {
+    reader.check_files();
+  }
+  const Manifest& m = reader.manifest();
+  int64_t parameters = 0;
+  for (const auto& [name, tensor] : m.weights) parameters += elements(tensor.shape);
+  std::ostringstream out;
+  out << folder.string() << ": checkpoint of tessera " << m.version << '\n'
+      << "step " << m.position.step << ", " << m.position.samples << " samples, batch "
+      << m.position.effective_batch << '\n'
+      << "saved by: " << pairs(m.position.layout) << '\n'
+      << "data: " << pairs(m.position.data) << '\n'
+      << "schedule: " << pairs(m.position.schedule) << '\n'
+      << "parameters: " << parameters << " in " << m.weights.size() << " tensors\n"
+      << "optimizer: " << (m.optimizer.empty() ? "not saved" : m.optimizer) << '\n'
+      << "files: " << m.files.size() << " (" << size_text(bytes_of(m.files))
+      << "), copies and others: " << m.copies.size() << " (" << size_text(bytes_of(m.copies))
+      << ")\n"
+      << (verify ? "every checksum is right\n" : "every file is there and has its size\n")
+      << "weights:\n";
+  print_tensors(out, m.weights);
+  if (!m.state.empty()) out << "state of the optimizer:\n";
+  print_tensors(out, m.state);
+  return out.str();
+}
+
+std::string describe_root(const fs::path& root, bool verify) {
+  const auto pointed = read_pointer(root);
+  std::ostringstream out;
+  out << root.string() << ": checkpoints; the pointer names "
+      << (pointed ? "step " + std::to_string(*pointed) : std::string("none")) << '\n';
+  std::string damage;
+  for (const int64_t step : list_iterations(root)) {
+    const fs::path folder = root / iteration_name(step);
+    out << "  " << folder.filename().string() << ": ";
+    try {
+      const CheckpointReader reader(folder);
+      if (verify) {
+        reader.verify();
+      } else {
+        reader.check_files();
+      }
+      const Manifest& m = reader.manifest();
+      out << m.position.samples << " samples, " << size_text(bytes_of(m.files) + bytes_of(m.copies))
+          << (verify ? ", every checksum is right\n" : "\n");
+    } catch (const CheckpointError& error) {
+      out << error.what() << '\n';
+      damage += (damage.empty() ? "" : "\n") + std::string(error.what());
+    }
+  }
+  if (verify && !damage.empty()) throw CheckpointError(damage);
+  return out.str();
+}
+
+// NaN or infinite elements of a tensor; read in pieces.
+void check_finite(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  if (!at::isFloatingType(entry.dtype) || entry.shape.empty()) return;
+  constexpr int64_t kElements = 8 << 20;
+  const int64_t row =
+      std::max<int64_t>(1, elements(entry.shape) / std::max<int64_t>(1, entry.shape[0]));
+  const int64_t step = std::max<int64_t>(1, kElements / row);
+  for (int64_t at = 0; at < entry.shape[0]; at += step) {
+    Box box{std::vector<int64_t>(entry.shape.size(), 0), entry.shape};
+    box.offsets[0] = at;
+    box.sizes[0] = std::min(step, entry.shape[0] - at);
+    if (!at::isfinite(file.read_box(entry.name, box)).all().item<bool>()) {
+      throw CheckpointError(file.path().string() + ": '" + entry.name +
+                            "' holds infinite values or ones that are not a number");
+    }
+  }
+}
+
+std::string describe_hf(const fs::path& folder, bool verify) {
+  std::ostringstream tensors;
+  int64_t parameters = 0;
+  size_t count = 0;
+  uint64_t bytes = 0;
+  size_t files = 0;
+  for (const fs::path& path : hf_weight_files(folder)) {
+    const SafetensorsFile file(path);
+    ++files;
+    bytes += fs::file_size(path);
+    for (const auto& [name, entry] : file.entries()) {
+      if (verify) check_finite(file, entry);
+      line(tensors, name, shape_text(entry.shape), *safetensors_name(entry.dtype), "");
+      parameters += elements(entry.shape);
+      ++count;
+    }
+  }
+  std::ostringstream out;
+  out << folder.string() << ": weights in Hugging Face's form\n"
+      << "parameters: " << parameters << " in " << count << " tensors\n"
+      << "files: " << files << " (" << size_text(bytes) << ")\n"
+      << (verify ? "every weight is finite\n" : "every header is sound\n") << "weights:\n"
+      << tensors.str();
+  return out.str();
+}
+
+}  // namespace
+
+std::string inspect_folder(const fs::path& folder, bool verify) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    throw CheckpointError(folder.string() + ": no such folder");
+  }
+  if (fs::exists(folder / kManifestName)) return describe_checkpoint(folder, verify);
+  if (is_hf_folder(folder)) return describe_hf(folder, verify);
+  checkpoints_at(folder);  // says what is there instead
+  return describe_root(folder, verify);
+}
+
+}  // namespace tessera

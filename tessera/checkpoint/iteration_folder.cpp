@@ -1,0 +1,215 @@
+#include "tessera/checkpoint/iteration_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kIteration = "iteration_";
+constexpr std::string_view kWriting = ".writing";
+constexpr std::string_view kRemoving = ".removing";
+constexpr const char* kLockName = ".lock";
+
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what) {
+  throw CheckpointError(path.string() + ": " + what + ": " + std::strerror(errno));
+}
+
+void rename_or_throw(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "cannot be renamed to " + to.string());
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw CheckpointError(path.string() + ": cannot be removed: " + error.message());
+}
+
+}  // namespace
+
+std::string iteration_name(int64_t step) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "iteration_%08ld", static_cast<long>(step));
+  return text;
+}
+
+std::string rank_file_name(const std::optional<std::string>& prefix, const std::string& kind,
+                           int rank, int world) {
+  char numbers[40];
+  std::snprintf(numbers, sizeof(numbers), "-%07d-%07d.safetensors", rank, world);
+  return (prefix && !prefix->empty() ? *prefix + "-" : "") + kind + numbers;
+}
+
+std::vector<int64_t> list_iterations(const fs::path& root) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(kIteration) || name.size() < kIteration.size() + 8) continue;
+    const auto step = number_of(std::string_view(name).substr(kIteration.size()));
+    if (step && at->is_directory(error)) steps.push_back(*step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::optional<int64_t> read_pointer(const fs::path& root) {
+  std::ifstream in(root / kPointerName);
+  std::string text;
+  if (!std::getline(in, text)) return std::nullopt;
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  return number_of(text);
+}
+
+fs::path begin_iteration(const fs::path& root, int64_t step) {
+  const fs::path folder = root / (iteration_name(step) + std::string(kWriting));
+  remove_tree(folder);
+  if (::mkdir(folder.c_str(), 0777) != 0) fail(folder, "cannot be created");
+  return folder;
+}
+
+void publish_iteration(const fs::path& root, int64_t step) {
+  const fs::path writing = root / (iteration_name(step) + std::string(kWriting));
+  const fs::path final_name = root / iteration_name(step);
+  const fs::path removing = root / (iteration_name(step) + std::string(kRemoving));
+  flush_folder(writing);
+  if (fs::exists(final_name)) {
+    // Both change places in one go; a file system that cannot makes a gap of two renames.
+    remove_tree(removing);
+    if (::renameat2(AT_FDCWD, writing.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) ==
+        0) {
+      rename_or_throw(writing, removing);
+    } else {
+      rename_or_throw(final_name, removing);
+      rename_or_throw(writing, final_name);
+    }
+  } else {
+    rename_or_throw(writing, final_name);
+  }
+  flush_folder(root);
+  const fs::path pointer = root / kPointerName;
+  const fs::path next = root / (std::string(kPointerName) + std::string(kWriting));
+  write_file_durably(next, std::to_string(step) + "\n");
+  rename_or_throw(next, pointer);
+  flush_folder(root);
+  remove_tree(removing);
+}
+
+void remove_iteration(const fs::path& root, int64_t step) {
+  const fs::path folder = root / iteration_name(step);
+  if (!fs::exists(folder)) return;
+  const fs::path removing = root / (iteration_name(step) + std::string(kRemoving));
+  remove_tree(removing);
+  rename_or_throw(folder, removing);
+  remove_tree(removing);
+}
+
+std::vector<std::string> remove_leftovers(const fs::path& root) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with(kIteration) || name.starts_with(kPointerName);
+    if (ours && (name.ends_with(kWriting) || name.ends_with(kRemoving))) names.push_back(name);
+  }
+  for (const std::string& name : names) remove_tree(root / name);
+  return names;
+}
+
+void write_file_durably(const fs::path& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) fail(path, "cannot be written");
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t written = ::write(file, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const int why = errno;
+      ::close(file);
+      errno = why;
+      fail(path, "cannot be written");
+    }
+    done += static_cast<size_t>(written);
+  }
+  const bool flushed = ::fsync(file) == 0;
+  const int why = errno;
+  if (::close(file) != 0 || !flushed) {
+    if (!flushed) errno = why;
+    fail(path, "cannot be written");
+  }
+}
+
+void flush_folder(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) fail(folder, "cannot be opened");
+  // Some file systems have nothing to flush for a folder and say so.
+  const bool failed = ::fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP;
+  const int why = errno;
+  ::close(file);
+  errno = why;
+  if (failed) fail(folder, "cannot be flushed");
+}
+
+FolderLock::FolderLock(const fs::path& root) : path_(root / kLockName) {
+  std::error_code error;
+  fs::create_directories(root, error);
+  if (error) throw CheckpointError(root.string() + ": cannot be created: " + error.message());
+  while (true) {
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail(path_, "cannot be written");
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const bool taken = errno == EWOULDBLOCK;
+      const int why = errno;
+      ::close(descriptor_);
+      errno = why;
+      if (!taken) fail(path_, "cannot be locked");
+      std::string holder;
+      std::ifstream in(path_);
+      std::getline(in, holder);
+      throw CheckpointError(root.string() + ": another run is saving there (" + holder +
+                            "); give this one a checkpoint.save_path of its own");
+    }
+    // Its holder may have removed the file between our open and our lock.
+    struct stat ours {
+    }, there{};
+    if (::fstat(descriptor_, &ours) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+        ours.st_ino == there.st_ino) {
+      break;
+    }
+    ::close(descriptor_);
+  }
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  const std::string holder = "process " + std::to_string(::getpid()) + " on " + host + "\n";
+  // Only for people: the lock holds without it.
+  if (::ftruncate(descriptor_, 0) != 0 ||
+      ::pwrite(descriptor_, holder.data(), holder.size(), 0) < 0) {
+    errno = 0;
+  }
+}
+
+FolderLock::~FolderLock() {
+  ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+}  // namespace tessera

@@ -1,0 +1,57 @@
+#pragma once
+
+// The folder in which a run keeps its checkpoints: iteration_00000100/ and so on, and a pointer to
+// the newest. Every change of it is one rename, so that a crash leaves the old or the new state.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// "iteration_00000100"
+std::string iteration_name(int64_t step);
+
+/// "checkpoint-model-0000003-0000008.safetensors"
+std::string rank_file_name(const std::optional<std::string>& prefix, const std::string& kind,
+                           int rank, int world);
+
+inline constexpr const char* kPointerName = "latest_checkpointed_iteration.txt";
+
+/// Steps of the iteration folders in `root`, ascending.
+std::vector<int64_t> list_iterations(const std::filesystem::path& root);
+
+/// What the pointer says; nothing when it is missing or no number.
+std::optional<int64_t> read_pointer(const std::filesystem::path& root);
+
+/// An empty folder in which the checkpoint of `step` is written before it gets its name.
+std::filesystem::path begin_iteration(const std::filesystem::path& root, int64_t step);
+/// Gives it its name, in place of one of the same step, and points to it. All of it is on the disk
+/// when this returns.
+void publish_iteration(const std::filesystem::path& root, int64_t step);
+void remove_iteration(const std::filesystem::path& root, int64_t step);
+
+/// Removes what runs that were killed left half written or half removed. Returns their names.
+std::vector<std::string> remove_leftovers(const std::filesystem::path& root);
+
+/// Writes a small file whole and flushes it. Throws CheckpointError.
+void write_file_durably(const std::filesystem::path& path, const std::string& text);
+void flush_folder(const std::filesystem::path& folder);
+
+/// Keeps other runs from saving into the same folder while it lives; a run that is killed loses it.
+class FolderLock {
+ public:
+  /// Creates `root`. Throws CheckpointError that says who holds it.
+  explicit FolderLock(const std::filesystem::path& root);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace tessera

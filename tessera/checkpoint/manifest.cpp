@@ -1,0 +1,222 @@
+#include "tessera/checkpoint/manifest.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/base/error.h"
+#include "tessera/checkpoint/block_sums.h"
+#include "tessera/checkpoint/safetensors_header.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "tessera-checkpoint";
+constexpr int kFormatVersion = 1;
+constexpr std::string_view kSumKey = ",\"manifest_checksum\":\"";
+constexpr std::string_view kTail = "\"}\n";
+
+json to_json(const std::vector<StoredFile>& files) {
+  json list = json::array();
+  for (const StoredFile& file : files) {
+    list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sums", to_hex(file.sums)}});
+  }
+  return list;
+}
+
+std::vector<StoredFile> files_of(const json& list) {
+  std::vector<StoredFile> files;
+  for (const json& item : list) {
+    StoredFile file;
+    file.name = item.at("name").get<std::string>();
+    if (file.name.empty() || std::filesystem::path(file.name).filename() != file.name) {
+      throw std::invalid_argument("'" + file.name + "' is no name of a file");
+    }
+    file.bytes = item.at("bytes").get<uint64_t>();
+    file.sums = from_hex(item.at("sums").get_ref<const std::string&>());
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+json to_json(const std::map<std::string, StoredTensor>& tensors) {
+  json all = json::object();
+  for (const auto& [name, tensor] : tensors) {
+    json parts = json::array();
+    for (const StoredPart& part : tensor.parts) {
+      parts.push_back({part.file, part.offset, part.box.offsets, part.box.sizes});
+    }
+    const auto dtype = safetensors_name(tensor.dtype);
+    TESSERA_CHECK(dtype, name, " has a dtype that no file can hold");
+    all[name] = {{"dtype", *dtype}, {"shape", tensor.shape}, {"parts", std::move(parts)}};
+  }
+  return all;
+}
+
+std::map<std::string, StoredTensor> tensors_of(const json& all) {
+  std::map<std::string, StoredTensor> tensors;
+  for (const auto& [name, item] : all.items()) {
+    StoredTensor& tensor = tensors[name];
+    const auto dtype = safetensors_dtype(item.at("dtype").get_ref<const std::string&>());
+    if (!dtype) throw std::invalid_argument("'" + name + "': unknown dtype");
+    tensor.dtype = *dtype;
+    tensor.shape = item.at("shape").get<std::vector<int64_t>>();
+    for (const json& part : item.at("parts")) {
+      tensor.parts.push_back(
+          {part.at(0).get<size_t>(),
+           part.at(1).get<uint64_t>(),
+           {part.at(2).get<std::vector<int64_t>>(), part.at(3).get<std::vector<int64_t>>()}});
+    }
+  }
+  return tensors;
+}
+
+void check_tensor(const std::string& name, const StoredTensor& tensor,
+                  const std::vector<StoredFile>& files) {
+  const auto fail = [&](const char* what) {
+    throw std::invalid_argument("'" + name + "': " + what);
+  };
+  int64_t held = 0;
+  for (const StoredPart& part : tensor.parts) {
+    const auto& [offsets, sizes] = part.box;
+    if (offsets.size() != tensor.shape.size() || sizes.size() != tensor.shape.size()) {
+      fail("a part of another rank");
+    }
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (offsets[d] < 0 || sizes[d] <= 0 || offsets[d] > tensor.shape[d] - sizes[d]) {
+        fail("a part outside");
+      }
+    }
+    const auto bytes = static_cast<uint64_t>(part.box.numel()) * c10::elementSize(tensor.dtype);
+    if (part.file >= files.size() || part.offset > files[part.file].bytes ||
+        bytes > files[part.file].bytes - part.offset) {
+      fail("a part outside its file");
+    }
+    held += part.box.numel();
+  }
+  const Box whole{std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape};
+  if (held != whole.numel()) fail("its parts do not tile it");
+}
+
+[[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what) {
+  throw CheckpointError(file.string() + ": damaged: " + what);
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& m) {
+  const json root = {
+      {"format", kFormat},
+      {"format_version", kFormatVersion},
+      {"version", m.version},
+      {"step", m.position.step},
+      {"samples", m.position.samples},
+      {"updates", m.position.updates},
+      {"effective_batch", m.position.effective_batch},
+      {"data", m.position.data},
+      {"schedule", m.position.schedule},
+      {"layout", m.position.layout},
+      {"config", m.config},
+      {"optimizer", m.optimizer},
+      {"tokenizer", m.tokenizer},
+      {"kept", m.kept},
+      {"block_bytes", kSumBlock},
+      {"files", to_json(m.files)},
+      {"copies", to_json(m.copies)},
+      {"weights", to_json(m.weights)},
+      {"state", to_json(m.state)},
+  };
+  std::string text = root.dump();
+  const uint64_t sum = block_sum(text.data(), text.size());
+  text.pop_back();  // the closing brace
+  return text.append(kSumKey).append(to_hex({sum})).append(kTail);
+}
+
+Manifest parse_manifest(const std::string& text, const std::filesystem::path& file) {
+  const size_t tail = kSumKey.size() + 16 + kTail.size();
+  const size_t end = text.size() - std::min(tail, text.size());
+  const std::string body = text.substr(0, end) + "}";
+  if (text.substr(end) !=
+      std::string(kSumKey) + to_hex({block_sum(body.data(), body.size())}) + std::string(kTail)) {
+    damaged(file, "its checksum differs");
+  }
+  try {
+    const json root = json::parse(body);
+    if (root.at("format") != kFormat) damaged(file, "not the manifest of a checkpoint");
+    if (root.at("format_version") != kFormatVersion) {
+      throw CheckpointError(file.string() + ": written by version " +
+                            root.at("version").get<std::string>() +
+                            ", whose checkpoints this program does not know");
+    }
+    Manifest m;
+    m.version = root.at("version").get<std::string>();
+    m.position.step = root.at("step").get<int64_t>();
+    m.position.samples = root.at("samples").get<int64_t>();
+    m.position.updates = root.at("updates").get<int64_t>();
+    m.position.effective_batch = root.at("effective_batch").get<int64_t>();
+    m.position.data = root.at("data").get<std::map<std::string, std::string>>();
+    m.position.schedule = root.at("schedule").get<std::map<std::string, std::string>>();
+    m.position.layout = root.at("layout").get<std::map<std::string, std::string>>();
+    m.config = root.at("config").get<std::string>();
+    m.optimizer = root.at("optimizer").get<std::string>();
+    m.tokenizer = root.at("tokenizer").get<std::string>();
+    m.kept = root.at("kept").get<std::vector<int64_t>>();
+    if (root.at("block_bytes") != kSumBlock) damaged(file, "checksums of other blocks");
+    m.files = files_of(root.at("files"));
+    m.copies = files_of(root.at("copies"));
+    m.weights = tensors_of(root.at("weights"));
+    m.state = tensors_of(root.at("state"));
+    for (const auto* tensors : {&m.weights, &m.state}) {
+      for (const auto& [name, tensor] : *tensors) check_tensor(name, tensor, m.files);
+    }
+    return m;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    damaged(file, error.what());
+  }
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kManifestName;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    throw CheckpointError(path.string() + ": not there: this checkpoint is not complete");
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_manifest(text.str(), path);
+}
+
+std::string fragment_text(const Manifest& fragment) {
+  return json{{"files", to_json(fragment.files)},
+              {"copies", to_json(fragment.copies)},
+              {"weights", to_json(fragment.weights)},
+              {"state", to_json(fragment.state)}}
+      .dump();
+}
+
+void merge_fragment(Manifest& manifest, const std::string& text) {
+  const json root = json::parse(text);
+  const size_t before = manifest.files.size();
+  for (StoredFile& file : files_of(root.at("files"))) manifest.files.push_back(std::move(file));
+  for (StoredFile& file : files_of(root.at("copies"))) manifest.copies.push_back(std::move(file));
+  const auto merge = [&](std::map<std::string, StoredTensor>& into, const char* key) {
+    for (auto& [name, tensor] : tensors_of(root.at(key))) {
+      StoredTensor& known =
+          into.try_emplace(name, StoredTensor{tensor.dtype, tensor.shape, {}}).first->second;
+      TESSERA_CHECK(known.dtype == tensor.dtype && known.shape == tensor.shape, name,
+                    " has another shape or dtype on another rank");
+      for (StoredPart& part : tensor.parts) {
+        part.file += before;
+        known.parts.push_back(std::move(part));
+      }
+    }
+  };
+  merge(manifest.weights, "weights");
+  merge(manifest.state, "state");
+}
+
+}  // namespace tessera

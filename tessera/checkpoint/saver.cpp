@@ -1,0 +1,171 @@
+#include "tessera/checkpoint/saver.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/checkpoint/agree.h"
+#include "tessera/checkpoint/block_sums.h"
+#include "tessera/dist/gather_text.h"
+
+namespace tessera {
+namespace {
+
+void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
+  const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
+  if (differences.empty()) return;
+  const ReplicaDifference& first = differences.front();
+  std::string ranks;
+  for (const int rank : first.ranks) ranks += " " + std::to_string(rank);
+  throw CheckpointError(detail::concat("step ", step, " is not saved: the copies of ", first.name,
+                                       " along ", first.axis, " differ (ranks", ranks,
+                                       "); parameters whose copies differ: ", differences.size()));
+}
+
+std::string summary(const Manifest& manifest, double seconds) {
+  uint64_t bytes = 0;
+  for (const auto* files : {&manifest.files, &manifest.copies}) {
+    for (const StoredFile& file : *files) bytes += file.bytes;
+  }
+  char text[96];
+  std::snprintf(text, sizeof(text), "%.1f MB in %.2f s", static_cast<double>(bytes) / 1e6, seconds);
+  return text;
+}
+
+}  // namespace
+
+CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
+                                 OptimizerState optimizer, const DeviceMesh& mesh)
+    : options_(std::move(options)), table_(table), optimizer_(std::move(optimizer)), mesh_(mesh) {
+  if (options_.prefix && options_.prefix->find('/') != std::string::npos) {
+    throw ConfigError("checkpoint.prefix = " + *options_.prefix + ": it is a part of file names");
+  }
+  agree(mesh_["world"], [this] {
+    if (mesh_.rank() != 0) return;
+    lock_ = std::make_unique<FolderLock>(options_.root);
+    const std::vector<std::string> left = remove_leftovers(options_.root);
+    for (const std::string& name : left) {
+      log_warning((options_.root / name).string() + ": left by a run that was ended; removed");
+    }
+  });
+}
+
+CheckpointSaver::~CheckpointSaver() {
+  if (!writing_.valid()) return;
+  writing_.wait();
+  std::error_code ignored;
+  if (mesh_.rank() == 0) std::filesystem::remove_all(folder_, ignored);
+}
+
+void CheckpointSaver::save(const RunPosition& position) {
+  if (pending()) complete();
+  refuse_different_replicas(table_, mesh_, position.step);
+  const ProcessGroup& world = mesh_["world"];
+  started_ = std::chrono::steady_clock::now();
+  position_ = position;
+  folder_ = options_.root / (iteration_name(position.step) + ".writing");
+  agree(world, [this] {
+    if (mesh_.rank() == 0) folder_ = begin_iteration(options_.root, position_.step);
+  });
+  agree(world, [this] {
+    if (!std::filesystem::is_directory(folder_)) {
+      throw CheckpointError(detail::concat("rank ", mesh_.rank(), " does not see ",
+                                           folder_.string(),
+                                           ": checkpoint.save_path must be on storage that all "
+                                           "nodes share"));
+    }
+  });
+  RankFilesOptions files;
+  files.prefix = options_.prefix;
+  files.optimizer = !options_.optimizer.empty();
+  files.copies = options_.copies;
+  files.rank = mesh_.rank();
+  files.world = world.size();
+  RankFiles rank_files(table_, optimizer_, files, options_.async);
+  if (options_.async) {
+    writing_ = std::async(std::launch::async,
+                          [this, rank_files = std::move(rank_files)] { return write(rank_files); });
+    return;
+  }
+  std::promise<std::string> done;
+  writing_ = done.get_future();
+  done.set_value(write(rank_files));
+  complete();
+}
+
+// "E" and the error, or "F" and the fragment. No exception leaves a thread behind the run.
+std::string CheckpointSaver::write(const RankFiles& files) const {
+  try {
+    return "F" + fragment_text(files.write(folder_));
+  } catch (const std::exception& error) {
+    return std::string("E") + error.what();
+  }
+}
+
+bool CheckpointSaver::writing() const {
+  return writing_.valid() &&
+         writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+void CheckpointSaver::complete() {
+  if (!pending()) return;
+  const ProcessGroup& world = mesh_["world"];
+  std::vector<std::string> fragments = gather_texts(world, writing_.get());
+  agree(world, [&] {
+    if (mesh_.rank() != 0) return;
+    try {
+      publish(fragments);
+    } catch (const CheckpointError&) {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder_, ignored);
+      throw;
+    }
+  });
+}
+
+void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
+  Manifest manifest;
+  manifest.version = TESSERA_VERSION;
+  manifest.position = position_;
+  manifest.config = options_.config;
+  manifest.optimizer = options_.optimizer;
+  manifest.tokenizer = options_.tokenizer;
+  for (const std::string& fragment : fragments) {
+    if (!fragment.starts_with('F')) {
+      throw CheckpointError("step " + std::to_string(position_.step) +
+                            " is not saved: " + fragment.substr(1));
+    }
+    merge_fragment(manifest, fragment.substr(1));
+  }
+  BlockSums sums;
+  sums.add(options_.hf_config.data(), options_.hf_config.size());
+  manifest.copies.push_back({"config.json", options_.hf_config.size(), sums.finish()});
+  write_file_durably(folder_ / "config.json", options_.hf_config);
+
+  std::vector<int64_t> kept = options_.kept;
+  std::erase(kept, position_.step);
+  kept.push_back(position_.step);
+  const auto surplus = static_cast<int64_t>(kept.size()) - options_.keep;
+  const std::vector<int64_t> removed(kept.begin(), kept.begin() + std::max<int64_t>(0, surplus));
+  kept.erase(kept.begin(), kept.begin() + static_cast<int64_t>(removed.size()));
+  manifest.kept = kept;
+  write_file_durably(folder_ / kManifestName, manifest_text(manifest));
+
+  publish_iteration(options_.root, position_.step);
+  options_.kept = kept;
+  for (const int64_t step : removed) {
+    try {
+      remove_iteration(options_.root, step);
+    } catch (const CheckpointError& error) {
+      log_warning(error.what());  // the new one is complete all the same
+    }
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  log_info("saved " + (options_.root / iteration_name(position_.step)).string() + " (" +
+           summary(manifest, seconds) + ")");
+}
+
+}  // namespace tessera

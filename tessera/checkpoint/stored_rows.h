@@ -1,0 +1,36 @@
+#pragma once
+
+// The rows of a parameter table as a checkpoint holds them: an expert is a tensor of its own.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/placement.h"
+#include "tessera/dist/sharded_param.h"
+
+namespace tessera {
+
+/// State tensors of parameter `param` of the table by name ("exp_avg", …), shaped like its box.
+using OptimizerState = std::function<std::vector<std::pair<std::string, at::Tensor>>(size_t param)>;
+
+struct StoredRow {
+  std::string name;            // of a weight, or "exp_avg.<weight>"
+  std::vector<int64_t> shape;  // of the whole model
+  Box box;                     // this rank's part, not empty
+  at::Tensor value;            // [box.sizes], a view of the table's or the optimizer's
+};
+
+/// What this rank holds of a parameter (`value`) under `name`. An expert's box has lost its first
+/// dimension, the expert.
+std::vector<StoredRow> stored_rows(const std::string& name, const ShardedParam& param,
+                                   const at::Tensor& value);
+
+/// "exp_avg.model.norm.weight"
+std::string state_name(const std::string& slot, const std::string& param);
+
+}  // namespace tessera

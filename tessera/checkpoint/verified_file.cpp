@@ -1,0 +1,107 @@
+#include "tessera/checkpoint/verified_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "tessera/base/error.h"
+#include "tessera/checkpoint/block_sums.h"
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kReadBlocks = 8;  // read in one go
+
+}  // namespace
+
+VerifiedFile::VerifiedFile(std::filesystem::path path, uint64_t bytes, std::vector<uint64_t> sums)
+    : path_(std::move(path)), bytes_(bytes), sums_(std::move(sums)) {
+  if (sums_.size() != (bytes_ + kSumBlock - 1) / kSumBlock) {
+    throw CheckpointError(path_.string() + ": the manifest has too few checksums of it");
+  }
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    throw CheckpointError(path_.string() + ": cannot be opened: " + std::strerror(errno));
+  }
+  struct stat status {};
+  const bool is_file = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_file || static_cast<uint64_t>(status.st_size) != bytes_) {
+    ::close(descriptor_);
+    throw CheckpointError(detail::concat(
+        path_.string(), ": damaged: ", is_file ? status.st_size : 0, " bytes, should be ", bytes_));
+  }
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+VerifiedFile::~VerifiedFile() { ::close(descriptor_); }
+
+uint64_t VerifiedFile::size_of_block(uint64_t block) const {
+  return std::min(kSumBlock, bytes_ - block * kSumBlock);
+}
+
+void VerifiedFile::read_blocks(uint64_t first, uint64_t last, char* out) {
+  const uint64_t begin = first * kSumBlock;
+  const uint64_t count = std::min(last * kSumBlock, bytes_) - begin;
+  for (uint64_t done = 0; done < count;) {
+    const ssize_t got =
+        ::pread(descriptor_, out + done, count - done, static_cast<off_t>(begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      throw CheckpointError(path_.string() + ": cannot be read: " +
+                            (got == 0 ? "the file ends early" : std::strerror(errno)));
+    }
+    done += static_cast<uint64_t>(got);
+  }
+  bytes_read_ += count;
+  for (uint64_t block = first; block < last; ++block) {
+    if (block_sum(out + (block - first) * kSumBlock, size_of_block(block)) != sums_[block]) {
+      throw CheckpointError(detail::concat(path_.string(), ": damaged: the checksum of bytes ",
+                                           block * kSumBlock, " to ",
+                                           block * kSumBlock + size_of_block(block), " differs"));
+    }
+  }
+}
+
+void VerifiedFile::read(uint64_t offset, uint64_t count, char* out) {
+  TESSERA_CHECK(offset <= bytes_ && count <= bytes_ - offset, path_.string(), ": bytes ", offset,
+                " and ", count, " more of ", bytes_);
+  while (count > 0) {
+    const uint64_t block = offset / kSumBlock;
+    const uint64_t within = offset % kSumBlock;
+    uint64_t taken = 0;
+    if (within == 0 && count >= size_of_block(block)) {
+      // Whole blocks go where they are wanted.
+      uint64_t last = block;
+      while (last - block < kReadBlocks && last < sums_.size() &&
+             count - taken >= size_of_block(last)) {
+        taken += size_of_block(last++);
+      }
+      read_blocks(block, last, out);
+    } else {
+      if (buffered_ != block) {
+        buffer_.resize(kSumBlock);
+        buffered_ = UINT64_MAX;
+        read_blocks(block, block + 1, buffer_.data());
+        buffered_ = block;
+      }
+      taken = std::min(count, size_of_block(block) - within);
+      std::memcpy(out, buffer_.data() + within, taken);
+    }
+    offset += taken;
+    out += taken;
+    count -= taken;
+  }
+}
+
+void VerifiedFile::verify() {
+  std::vector<char> blocks(std::min(kReadBlocks * kSumBlock, bytes_));
+  for (uint64_t first = 0; first < sums_.size(); first += kReadBlocks) {
+    read_blocks(first, std::min<uint64_t>(first + kReadBlocks, sums_.size()), blocks.data());
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,211 @@
+#include "tessera/train/run_checkpoints.h"
+
+#include <ATen/ATen.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/checkpoint/hf_load.h"
+#include "tessera/checkpoint/load.h"
+#include "tessera/checkpoint/tokenizer_files.h"
+#include "tessera/config/hf_config_writer.h"
+#include "tessera/config/load.h"
+#include "tessera/config/model_spec.h"
+#include "tessera/config/paths.h"
+#include "tessera/train/load_weights.h"
+
+namespace tessera {
+namespace {
+
+std::string text_of(double value) { return detail::concat(value); }
+
+std::string list_of(const std::optional<std::vector<std::string>>& values) {
+  std::string text;
+  if (values) {
+    for (const std::string& value : *values) text += (text.empty() ? "" : " ") + value;
+  }
+  return text;
+}
+
+// "seed 1 -> 2, split 1,0,0 -> 9,1,0"
+std::string changes(const std::map<std::string, std::string>& before,
+                    const std::map<std::string, std::string>& now) {
+  std::string text;
+  for (const auto& [key, value] : now) {
+    const auto old = before.find(key);
+    if (old != before.end() && old->second == value) continue;
+    text += (text.empty() ? "" : ", ") + key + " " + (old == before.end() ? "none" : old->second) +
+            " -> " + value;
+  }
+  return text;
+}
+
+// The keys of config.json, as text by name.
+std::map<std::string, std::string> description(const ModelConfig& model) {
+  std::map<std::string, std::string> keys;
+  const auto json = nlohmann::json::parse(hf_config_json(model, model.params_dtype));
+  for (const auto& [key, value] : json.items()) keys[key] = value.dump();
+  return keys;
+}
+
+std::map<std::string, std::string> description(const Manifest& manifest) {
+  const ConfigResult result =
+      load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"});
+  return result.ok() ? description(result.config.model) : std::map<std::string, std::string>{};
+}
+
+bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(const Config& config, const BatchPlan& plan,
+                               int64_t available_samples, ParallelModel& model,
+                               Optimizer& optimizer, const DeviceMesh& mesh)
+    : config_(config),
+      plan_(plan),
+      available_samples_(available_samples),
+      model_(model),
+      optimizer_(optimizer),
+      mesh_(mesh) {}
+
+OptimizerState RunCheckpoints::optimizer_state() const {
+  return [&optimizer = optimizer_](size_t param) { return optimizer.state(param); };
+}
+
+RunPosition RunCheckpoints::position(int64_t step) const {
+  RunPosition position;
+  position.step = step;
+  position.samples = step * plan_.effective_batch;
+  position.updates = optimizer_.updates();
+  position.effective_batch = plan_.effective_batch;
+  const DataloaderConfig& loader = config_.train_dataset.dataloader;
+  const DatasetConfig& data = loader.config;
+  position.data = {
+      {"files", list_of(data.data_path ? data.data_path : data.train_data_path)},
+      {"split", data.split.value_or("")},
+      {"seed", std::to_string(data.seed)},
+      {"shuffle", loader.shuffle ? "true" : "false"},
+      {"seq_length", std::to_string(data.seq_length)},
+      {"samples", std::to_string(available_samples_)},
+  };
+  const LrSchedulerConfig& schedule = config_.lr_scheduler;
+  position.schedule = {
+      {"type", schedule.type},
+      {"learning_rate", text_of(schedule.learning_rate)},
+      {"warmup_steps", std::to_string(schedule.warmup_steps)},
+      {"steps", std::to_string(config_.training.steps)},
+  };
+  const ParallelDims& dims = mesh_.dims();
+  position.layout["ranks"] = std::to_string(dims.world);
+  for (const Axis axis :
+       {Axis::kPp, Axis::kDpReplicate, Axis::kDpShard, Axis::kCp, Axis::kTp, Axis::kEp}) {
+    if (dims.size(axis) > 1) {
+      position.layout[std::string(axis_name(axis))] = std::to_string(dims.size(axis));
+    }
+  }
+  return position;
+}
+
+int64_t RunCheckpoints::start() {
+  const std::string& path = config_.checkpoint.load_path;
+  int64_t step = 0;
+  if (path.empty()) {
+    initialize(model_, config_);
+  } else if (is_hf_folder(std::filesystem::path(path))) {
+    load_hf_weights(model_, config_, path);
+    if (has_tokenizer(path)) tokenizer_ = path;
+  } else {
+    step = resume();
+  }
+  saved_step_ = step;
+  const CheckpointConfig& checkpoint = config_.checkpoint;
+  if (!checkpoint.enable_save) return step;
+  SaverOptions options;
+  options.root = save_directory(config_);
+  options.prefix = checkpoint.prefix;
+  options.keep = checkpoint.save_max;
+  options.async = checkpoint.async_save;
+  options.copies = !checkpoint.remove_redundancy;
+  if (!checkpoint.no_save_optim) options.optimizer = config_.optimizer.type;
+  options.config = to_yaml(config_);
+  options.hf_config = hf_config_json(config_.model, config_.model.params_dtype);
+  options.tokenizer = tokenizer_;
+  options.kept = kept_;
+  saver_ =
+      std::make_unique<CheckpointSaver>(std::move(options), model_.table, optimizer_state(), mesh_);
+  return step;
+}
+
+int64_t RunCheckpoints::resume() {
+  LoadOptions options;
+  options.path = config_.checkpoint.load_path;
+  options.balanced = config_.checkpoint.load_balanced;
+  if (!config_.checkpoint.no_load_optim) options.optimizer = config_.optimizer.type;
+  const LoadedCheckpoint loaded =
+      load_checkpoint(options, model_spec(config_.model), model_.table, optimizer_state(), mesh_);
+  tokenizer_ = loaded.manifest.tokenizer;
+  const std::string from = loaded.folder.string();
+  const bool speaks = mesh_.rank() == 0;
+  if (options.optimizer.empty()) {
+    if (speaks) log_info("weights of " + from + "; step 0");
+    return 0;
+  }
+
+  const RunPosition& before = loaded.manifest.position;
+  optimizer_.set_updates(before.updates);
+  int64_t step = before.step;
+  if (before.effective_batch != plan_.effective_batch) {
+    step = before.samples / plan_.effective_batch;
+    if (speaks) {
+      log_warning(detail::concat(
+          from, ": ", before.samples, " samples at a batch of ", before.effective_batch,
+          "; with the batch of ", plan_.effective_batch, " the run goes on after step ", step, " (",
+          before.samples - step * plan_.effective_batch, " samples are trained on again)"));
+    }
+  }
+  const RunPosition now = position(step);
+  if (speaks) {
+    const std::string data = changes(before.data, now.data);
+    if (!data.empty()) log_warning(from + ": other data than it was trained on: " + data);
+    const std::string schedule = changes(before.schedule, now.schedule);
+    if (!schedule.empty()) log_warning(from + ": another schedule than before: " + schedule);
+    const std::string model = changes(description(loaded.manifest), description(config_.model));
+    if (!model.empty()) log_warning(from + ": another model than before: " + model);
+    log_info(detail::concat("resumed from ", from, ": step ", step, ", ", now.samples, " samples"));
+    if (step >= config_.training.steps) {
+      log_warning(detail::concat("training.steps = ", config_.training.steps,
+                                 ": nothing is left to train"));
+    }
+  }
+  if (same_folder(loaded.folder.parent_path(), save_directory(config_))) {
+    kept_ = loaded.manifest.kept;
+  }
+  return step;
+}
+
+void RunCheckpoints::save(int64_t step) {
+  saver_->save(position(step));
+  saved_step_ = step;
+}
+
+void RunCheckpoints::after_step(int64_t step, bool all_idle) {
+  if (!saver_) return;
+  if (saver_->pending() && all_idle) saver_->complete();
+  if (step % config_.checkpoint.save_interleaved_steps == 0) save(step);
+}
+
+void RunCheckpoints::finish(int64_t step) {
+  if (!saver_) return;
+  if (step != saved_step_) save(step);
+  complete();
+}
+
+void RunCheckpoints::complete() {
+  if (saver_) saver_->complete();
+}
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+#pragma once
+
+// Where a run starts from and what it leaves behind.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/checkpoint/saver.h"
+#include "tessera/config/batch_plan.h"
+#include "tessera/config/config.h"
+#include "tessera/dist/device_mesh.h"
+#include "tessera/optim/optimizer.h"
+#include "tessera/parallel/parallelize.h"
+
+namespace tessera {
+
+/// Every method is collective over the world. `available_samples` are those in the order of the
+/// data, by which a change of the data is noticed.
+class RunCheckpoints {
+ public:
+  RunCheckpoints(const Config& config, const BatchPlan& plan, int64_t available_samples,
+                 ParallelModel& model, Optimizer& optimizer, const DeviceMesh& mesh);
+
+  /// Fills the weights (from the generator, a Hugging Face folder or a checkpoint) and the state
+  /// of the optimizer. Returns the updates that are done. Throws CheckpointError.
+  int64_t start();
+
+  /// After update `step`. `all_idle`: no rank still writes, the same answer on every rank.
+  void after_step(int64_t step, bool all_idle);
+  /// At the end of a run: nothing trained is lost.
+  void finish(int64_t step);
+  /// Waits for a checkpoint that is still being written.
+  void complete();
+
+  bool writing() const { return saver_ && saver_->writing(); }
+
+ private:
+  RunPosition position(int64_t step) const;
+  int64_t resume();
+  void save(int64_t step);
+  OptimizerState optimizer_state() const;
+
+  const Config& config_;
+  BatchPlan plan_;
+  int64_t available_samples_;
+  ParallelModel& model_;
+  Optimizer& optimizer_;
+  const DeviceMesh& mesh_;
+  std::string tokenizer_;      // folder
+  std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
+  std::unique_ptr<CheckpointSaver> saver_;
+  int64_t saved_step_ = 0;
+};
+
+}  // namespace tessera
