@@ -40,7 +40,9 @@ void expect_tensor(const std::string& what, const at::Tensor& tensor, const nloh
 void expect_near(const std::optional<double>& value, const std::optional<double>& expected,
                  double tolerance, const char* what, size_t step) {
   ASSERT_EQ(value.has_value(), expected.has_value()) << what;
-  if (value) EXPECT_NEAR_REL(*value, *expected, tolerance) << what << " of step " << step;
+  if (value) {
+    EXPECT_NEAR_REL(*value, *expected, tolerance) << what << " of step " << step;
+  }
 }
 
 }  // namespace
