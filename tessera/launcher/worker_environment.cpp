@@ -58,6 +58,9 @@ void read_master(const Reader& reader, WorkerEnvironment& worker) {
   if (const auto port = reader.number("MASTER_PORT")) {
     if (*port < 1 || *port > 65535) throw ConfigError("MASTER_PORT must be 1 to 65535");
     worker.master_port = static_cast<int>(*port);
+    if (reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True") {
+      worker.master_port += *port < 65535 ? 1 : -1;  // torchrun's own store listens there
+    }
   }
 }
 
@@ -68,7 +71,6 @@ WorkerEnvironment from_torchrun(const Reader& reader) {
   worker.world = reader.needed("WORLD_SIZE", "RANK");
   worker.local_rank = reader.number("LOCAL_RANK").value_or(worker.rank);
   worker.local_world = reader.number("LOCAL_WORLD_SIZE").value_or(worker.world);
-  worker.agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   worker.job_id =
       reader.text("TESSERA_JOB_ID").value_or(reader.text("TORCHELASTIC_RUN_ID").value_or(""));
   return worker;

@@ -15,9 +15,8 @@ struct WorkerEnvironment {
   int64_t local_world = 1;
   std::string master_addr = "127.0.0.1";
   int master_port = 8118;
-  std::string job_id;        // distinguishes runs that use the same port; may be empty
-  bool agent_store = false;  // the launcher itself serves the store at master_addr:master_port
-  std::string source;        // "RANK, WORLD_SIZE": the variables that said so
+  std::string job_id;  // distinguishes runs that use the same port; may be empty
+  std::string source;  // "RANK, WORLD_SIZE": the variables that said so
 };
 
 /// Reads a variable: a value, or none when it is not set.
@@ -28,7 +27,8 @@ Environment process_environment();
 
 /// RANK and WORLD_SIZE (msrun, torchrun), else those of a Slurm step (srun), else Open MPI's
 /// (mpirun). None when this process is no worker. Without MASTER_ADDR the first node of the Slurm
-/// step, or for one host 127.0.0.1, is taken. Throws ConfigError when a variable that is needed
+/// step, or for one host 127.0.0.1, is taken. Where torchrun itself serves a store at MASTER_PORT,
+/// the port after it is taken for ours. Throws ConfigError when a variable that is needed
 /// is missing, not a number, or out of range.
 std::optional<WorkerEnvironment> read_worker_environment(const Environment& environment);
 

@@ -46,9 +46,8 @@ TEST(WorkerEnvironment, Torchrun) {
   EXPECT_EQ(worker->local_rank, 1);
   EXPECT_EQ(worker->local_world, 4);
   EXPECT_EQ(worker->master_addr, "node0");
-  EXPECT_EQ(worker->master_port, 29500);
+  EXPECT_EQ(worker->master_port, 29501);  // torchrun serves a store of its own at 29500
   EXPECT_EQ(worker->job_id, "job");
-  EXPECT_TRUE(worker->agent_store);
 }
 
 TEST(WorkerEnvironment, OurLauncherComesBeforeSlurm) {
@@ -61,7 +60,6 @@ TEST(WorkerEnvironment, OurLauncherComesBeforeSlurm) {
                             {"SLURM_LOCALID", "0"}});
   EXPECT_EQ(worker->rank, 1);
   EXPECT_EQ(worker->job_id, "abc");
-  EXPECT_FALSE(worker->agent_store);
 }
 
 TEST(WorkerEnvironment, SlurmStep) {

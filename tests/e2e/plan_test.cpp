@@ -1,0 +1,135 @@
+// What `tessera plan` says beforehand is what a run counts: elements of every rank, messages and
+// bytes of a step over every axis.
+
+#include "tessera/planner/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/dist/run_ranks.h"
+#include "tessera/train/dataset.h"
+#include "tessera/train/trainer.h"
+#include "tests/e2e/layout.h"
+
+namespace tessera::test {
+namespace {
+
+const std::vector<std::string> kAxes = {"fsdp", "dp_replicate", "tp", "pp"};
+using AxisCounts = std::map<std::string, TrafficPlan>;
+
+struct Counted {
+  std::vector<AxisCounts> sent;   // [rank] in the second step
+  std::vector<int64_t> elements;  // [rank] of the parameter table
+};
+
+AxisCounts snapshot(const DeviceMesh& mesh) {
+  AxisCounts counts;
+  for (const std::string& axis : kAxes) {
+    for (const auto& [operation, count] : mesh[axis].stats().operations) {
+      counts[axis].operations[operation] = {count.calls, count.bytes};
+    }
+  }
+  return counts;
+}
+
+Counted count(const Config& config, int64_t ranks) {
+  const auto world_size = static_cast<size_t>(ranks);
+  std::vector<AxisCounts> first(world_size), second(world_size);
+  Counted counted{std::vector<AxisCounts>(world_size), std::vector<int64_t>(world_size)};
+  TrainerOptions options;
+  options.source = open_training_data(config);
+  options.stop_after = 2;
+  options.on_step = [&](const StepMetrics& step, const ParamTable& table, const DeviceMesh& mesh) {
+    const auto rank = static_cast<size_t>(mesh.rank());
+    (step.step == 1 ? first : second)[rank] = snapshot(mesh);
+    counted.elements[rank] = 0;
+    for (const auto& param : table.params()) counted.elements[rank] += param->value.numel();
+  };
+  run_ranks(static_cast<int>(ranks),
+            [&](const ProcessGroup& world) { Trainer(config, world, options).run(); });
+  for (size_t rank = 0; rank < world_size; ++rank) {
+    for (const auto& [axis, traffic] : second[rank]) {
+      for (const auto& [operation, now] : traffic.operations) {
+        const TrafficPlan::Count& before = first[rank][axis].operations[operation];
+        if (now.bytes > before.bytes) {
+          counted.sent[rank][axis].operations[operation] = {now.calls - before.calls,
+                                                            now.bytes - before.bytes};
+        }
+      }
+    }
+  }
+  return counted;
+}
+
+std::string text_of(const AxisCounts& counts) {
+  std::string text;
+  for (const auto& [axis, traffic] : counts) {
+    for (const auto& [operation, count] : traffic.operations) {
+      text += axis + " " + operation + ": " + std::to_string(count.bytes) + " bytes in " +
+              std::to_string(count.calls) + "\n";
+    }
+  }
+  return text;
+}
+
+// Without axes that the measured run does not count by name.
+AxisCounts comparable(AxisCounts counts) {
+  std::erase_if(counts, [](const auto& entry) {
+    return std::find(kAxes.begin(), kAxes.end(), entry.first) == kAxes.end();
+  });
+  return counts;
+}
+
+struct PlannedLayout {
+  std::string file;
+  Layout layout;
+};
+std::ostream& operator<<(std::ostream& out, const PlannedLayout& planned) {
+  return out << planned.file << " " << planned.layout;
+}
+
+class PlanAgainstRun : public testing::TestWithParam<PlannedLayout> {};
+
+TEST_P(PlanAgainstRun, ElementsAndBytesAreExact) {
+  const auto& [file, layout] = GetParam();
+  const Config config = load_case(file, layout.set, layout.ranks);
+  const Plan plan = make_plan(config, layout.ranks);
+  const Counted counted = count(config, layout.ranks);
+  for (int64_t rank = 0; rank < layout.ranks; ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    EXPECT_EQ(plan.memory[r].parameters, counted.elements[r]) << "rank " << rank;
+    EXPECT_EQ(text_of(comparable(plan.traffic[r])), text_of(counted.sent[r])) << "rank " << rank;
+  }
+}
+
+std::string pp(int64_t degree) { return "parallelism.pipeline_parallel=" + std::to_string(degree); }
+const std::string kAuto = "parallelism.pipeline_parallel_layers_per_stage=auto";
+const std::string kLossParallel = "parallelism.enable_loss_parallel=true";
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, PlanAgainstRun,
+    testing::Values(
+        PlannedLayout{"llama_sgd64", {"one_rank", 1, {}}},
+        PlannedLayout{"llama_sgd64", {"always", 4, {shard(4), local_batch(1), policy("always")}}},
+        PlannedLayout{"llama_sgd64", {"never", 4, {shard(4), local_batch(1), policy("never")}}},
+        PlannedLayout{"llama_sgd64",
+                      {"standard", 4, {shard(4), local_batch(1), policy("default")}}},
+        PlannedLayout{"llama_sgd64", {"hsdp", 4, {shard(2), local_batch(2)}}},
+        PlannedLayout{"llama_sgd64", {"copies", 2, {shard(1), local_batch(4)}}},
+        PlannedLayout{"llama_sgd64", {"uneven", 3, {shard(3), local_batch(1)}}},
+        PlannedLayout{"qwen3_tied64", {"tied", 4, {shard(4), local_batch(1), policy("always")}}},
+        PlannedLayout{"qwen3_tied64", {"tied_standard", 2, {shard(2), local_batch(2)}}},
+        PlannedLayout{"llama_sgd64", {"tp2", 2, {shard(-1), tp(2), local_batch(4)}}},
+        PlannedLayout{"llama_sgd64",
+                      {"tp2_shard2", 4, {shard(-1), tp(2), local_batch(2), kLossParallel}}},
+        PlannedLayout{"llama_sgd64", {"pp2", 2, {shard(-1), pp(2), kAuto, local_batch(2)}}},
+        PlannedLayout{"llama_sgd64",
+                      {"pp2v2",
+                       4,
+                       {shard(-1), pp(2), kAuto, local_batch(1),
+                        "parallelism.pipeline_parallel_interleave_num=2"}}},
+        PlannedLayout{"qwen3_tied64",
+                      {"pp2_tp2_tied", 4, {shard(-1), pp(2), tp(2), kAuto, local_batch(2)}}}),
+    [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
+
+}  // namespace
+}  // namespace tessera::test
