@@ -18,7 +18,7 @@ void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, 
   if (differences.empty()) return;
   const ReplicaDifference& first = differences.front();
   std::string ranks;
-  for (const int rank : first.ranks) ranks += " " + std::to_string(rank);
+  for (const int rank : first.ranks) ranks.append(" ").append(std::to_string(rank));
   throw CheckpointError(detail::concat("step ", step, " is not saved: the copies of ", first.name,
                                        " along ", first.axis, " differ (ranks", ranks,
                                        "); parameters whose copies differ: ", differences.size()));
@@ -98,7 +98,7 @@ void CheckpointSaver::save(const RunPosition& position) {
 // "E" and the error, or "F" and the fragment. No exception leaves a thread behind the run.
 std::string CheckpointSaver::write(const RankFiles& files) const {
   try {
-    return "F" + fragment_text(files.write(folder_));
+    return std::string("F").append(fragment_text(files.write(folder_)));
   } catch (const std::exception& error) {
     return std::string("E") + error.what();
   }
