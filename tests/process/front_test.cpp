@@ -58,7 +58,7 @@ TEST(Front, WrongFlagsAreCodeTwoInOneLine) {
       {"parity", "--config", config("fsdp"), "--ranks", "8", "--dtype", "int8"},
       {"inspect", "/no/such/prefix"},
       {"preprocess", "--input", "/no/such/file", "--output", "/tmp/x"},
-      {"export", "--checkpoint", "a", "--output", "b"},
+      {"export", "--checkpoint", "a"},
   };
   for (const auto& arguments : wrong) {
     const ProgramResult result = tessera_program(arguments);
