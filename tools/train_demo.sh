@@ -12,3 +12,4 @@ if [[ ! -e "$tokens.idx" ]]; then
 fi
 
 "$tessera" train --config configs/train_small.yaml --ranks 8
+echo "results: $PWD/output (metrics.jsonl has one object per step, config.yaml all values of the run)"
