@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "tessera/base/error.h"
@@ -127,7 +128,8 @@ struct SpreadRows : torch::autograd::Function<SpreadRows> {
 
 struct CombineRows : torch::autograd::Function<CombineRows> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows_RW,
-                            const at::Tensor& places, const at::Tensor& weights) {
+                            const at::Tensor& places, const std::optional<at::Tensor>& given) {
+    const at::Tensor weights = given.value_or(at::Tensor());
     ctx->save_for_backward({rows_RW, places, weights});
     return summed(rows_RW, places, weights);
   }
@@ -213,9 +215,12 @@ at::Tensor spread_rows(const at::Tensor& x_TW, const at::Tensor& source, const a
 
 at::Tensor combine_rows(const at::Tensor& rows_RW, const at::Tensor& places,
                         const at::Tensor& weights) {
-  if (!weights.defined()) return CombineRows::apply(rows_RW, places, at::Tensor());
-  return CombineRows::apply(rows_RW, places,
-                            weights.to(accumulation_type(rows_RW.scalar_type())).contiguous());
+  // An undefined tensor is no argument of a function; an absent one is.
+  std::optional<at::Tensor> given;
+  if (weights.defined()) {
+    given = weights.to(accumulation_type(rows_RW.scalar_type())).contiguous();
+  }
+  return CombineRows::apply(rows_RW, places, given);
 }
 
 }  // namespace tessera
