@@ -36,8 +36,4 @@ void Projections::forward(const at::Tensor& x_TI, const Receive& receive) {
   for (size_t part = 0; part < outputs.size(); ++part) receive(part, outputs[part]);
 }
 
-at::Tensor Embedding::forward(const at::Tensor& ids_T) {
-  return at::embedding(weight.value, ids_T);
-}
-
 }  // namespace tessera
