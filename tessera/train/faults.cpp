@@ -27,6 +27,9 @@ Faults parse_fault(const std::string& text) {
   } else if (words[0] == "skip_reduction" && words.size() == 2) {
     faults.kind = Faults::Kind::kSkipReduction;
     faults.unit = words[1];
+  } else if (words[0] == "skip_partial" && words.size() == 2) {
+    faults.kind = Faults::Kind::kSkipPartial;
+    faults.unit = words[1];
   } else if (words[0] == "double_weights" && words.size() == 2) {
     faults.kind = Faults::Kind::kDoubleWeights;
     faults.unit = words[1];
@@ -41,8 +44,8 @@ Faults parse_fault(const std::string& text) {
     faults.step = number(2, 1);
   } else {
     throw ConfigError("--plant " + text +
-                      ": legal are scale_gradient:UNIT, skip_reduction:UNIT, double_weights:UNIT, "
-                      "shift_labels, perturb_replica[:RANK], non_finite_loss[:RANK[:STEP]]; a UNIT is "
+                      ": legal are scale_gradient:UNIT, skip_reduction:UNIT, skip_partial:AXIS, "
+                      "double_weights:UNIT, shift_labels, perturb_replica[:RANK], non_finite_loss[:RANK[:STEP]]; a UNIT is "
                       "embedding, \"layer N\", \"layer N experts\" or head");
   }
   return faults;
@@ -72,6 +75,12 @@ void apply_weights_twice(const std::string& unit, ParallelModel& model) {
 }  // namespace
 
 void plant_before_training(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
+  if (faults.kind == Faults::Kind::kSkipPartial) {
+    for (const auto& param : model.table.params()) {
+      if (std::erase(param->partial, faults.unit) > 0) return;
+    }
+    throw ConfigError("--plant: no gradient is partial over \"" + faults.unit + "\"");
+  }
   if (faults.kind == Faults::Kind::kScaleGradient || faults.kind == Faults::Kind::kSkipReduction) {
     bool found = false;
     for (const auto& unit : model.units) {

@@ -14,6 +14,7 @@ struct Faults {
     kScaleGradient,   // every gradient of unit `unit` times 2
     kSkipReduction,   // unit `unit` keeps its own rank's gradient instead of the sum
     kDoubleWeights,   // layer `unit` applies the routing weights of its experts twice
+    kSkipPartial,     // the first parameter that is partial over axis `unit` stays so
     kShiftLabels,     // labels moved by one token
     kPerturbReplica,  // one rank's copy of the first parameter that has copies is changed
     kNonFiniteLoss,   // rank `rank` sees an infinite loss in step `step`
@@ -28,8 +29,8 @@ struct Faults {
   }
 };
 
-/// "scale_gradient:layer 1", "skip_reduction:head", "double_weights:layer 1", "shift_labels", "perturb_replica:3" (rank),
-/// "non_finite_loss:2:2" (rank, step). Throws ConfigError that lists them.
+/// "scale_gradient:layer 1", "skip_reduction:head", "skip_partial:tp", "double_weights:layer 1",
+/// "shift_labels", "perturb_replica:3" (rank), "non_finite_loss:2:2" (rank, step). Throws ConfigError that lists them.
 Faults parse_fault(const std::string& text);
 
 }  // namespace tessera
