@@ -121,7 +121,7 @@ TEST(GradientNorm, AddsSquaresInFloat64) {
   const double square = static_cast<double>(0.1F) * static_cast<double>(0.1F);
   EXPECT_NEAR(sum_of_squares(g) / (square * static_cast<double>(g.numel())), 1.0, 1e-12);
   EXPECT_DOUBLE_EQ(sum_of_squares(at::tensor({3.0, 4.0}, at::kDouble)), 25.0);
-  EXPECT_DOUBLE_EQ(sum_of_squares(at::tensor({3.0, 4.0}, at::kBFloat16)), 25.0);
+  EXPECT_DOUBLE_EQ(sum_of_squares(at::tensor({3.0, 4.0}, at::kFloat).to(at::kBFloat16)), 25.0);
   EXPECT_EQ(sum_of_squares(at::empty({0})), 0.0);
 }
 
