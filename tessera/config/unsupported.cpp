@@ -6,7 +6,7 @@
 namespace tessera {
 
 std::vector<Issue> unsupported_yet(const Config& config, const Provenance& provenance,
-                                   const ParallelDims& dims) {
+                                   const ParallelDims& /*dims*/) {
   std::vector<Issue> issues;
   Checker check(config, provenance, issues);
   const auto refuse = [&](bool asked, std::string_view path) {
