@@ -63,8 +63,8 @@ std::vector<Field> dataset_fields() {
                     "context parallelism over packed documents."),
       TESSERA_FIELD(train_dataset.dataloader.config.create_compressed_eod_mask, kHonoured,
                     "Packed documents: attention stops at document ends."),
-      TESSERA_FIELD(train_dataset.dataloader.config.eod_pad_length, kHonoured,
-                    "Most documents in a sample.")
+      TESSERA_FIELD(train_dataset.dataloader.config.eod_pad_length, kNoEffect,
+                    "Document ends need no list of fixed length.")
           .between(1, 1 << 30),
       TESSERA_FIELD(train_dataset.dataloader.config.drop_last_partial_validation_sequence,
                     kNoEffect, "There is no evaluation."),

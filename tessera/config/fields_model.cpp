@@ -24,8 +24,8 @@ std::vector<Field> model_fields() {
                     "Key and value heads; left out: num_attention_heads.")
           .between(1, 1 << 20),
       TESSERA_FIELD(model.head_dim, kHonoured, "Width of a head.").between(1, 1 << 20),
-      TESSERA_FIELD(model.hidden_act, kHonoured, "Activation of the gate.")
-          .one_of("silu, swiglu, fusedswiglu, gelu"),
+      TESSERA_FIELD(model.hidden_act, kHonoured, "Activation of the gate; the four are one.")
+          .one_of("silu, swish, swiglu, fusedswiglu"),
       TESSERA_FIELD(model.rms_norm_eps, kHonoured, "Added to the mean square.").at_least(0),
       TESSERA_FIELD(model.rope_theta, kHonoured, "Base of the rotary frequencies.").above(0),
       TESSERA_FIELD(model.rope_scaling.rope_type, kHonoured, "How frequencies are changed.")
@@ -64,7 +64,7 @@ std::vector<Field> model_fields() {
       TESSERA_FIELD(model.initializer_range, kHonoured, "Standard deviation of initial weights.")
           .at_least(0),
       TESSERA_FIELD(model.pad_token_id, kNoEffect, "Padding is the data's (pad)."),
-      TESSERA_FIELD(model.ignore_token_id, kNoEffect, "Labels that count not are the mask's."),
+      TESSERA_FIELD(model.ignore_token_id, kHonoured, "Labels of this id carry no loss."),
       TESSERA_FIELD(model.calculate_per_token_loss, kNoEffect,
                     "The loss is always the mean over the tokens of the global batch."),
       TESSERA_FIELD(model.chunk_loss_num, kNoEffect, "Chunks of the loss."),
