@@ -91,6 +91,7 @@ void add_parity(CLI::App& app, Command& command) {
   struct Flags : RunFlags {
     int64_t steps = 3;
     std::string dtype = "float64";
+    std::string plant;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
@@ -103,11 +104,16 @@ void add_parity(CLI::App& app, Command& command) {
   parity->add_option("--dtype", flags->dtype, "of the model and the computation")
       ->check(CLI::IsMember({"float64", "float32", "bfloat16"}))
       ->capture_default_str();
+  parity->add_option("--plant", flags->plant,
+                     "plants a fault in the layout, to see it found: scale_gradient:UNIT, "
+                     "skip_reduction:UNIT, skip_partial:AXIS, double_weights:UNIT, shift_labels, "
+                     "perturb_replica[:RANK]; a UNIT is embedding, \"layer N\" or head");
   parity->add_flag("--json", flags->json, "writes one JSON object");
   parity->footer(
       "Exit code 6: they differ; the first parameter that does is named.\n\nExamples:\n"
       "  tessera parity --config x.yaml --ranks 8\n"
-      "  tessera parity --config x.yaml --ranks 8 --steps 10 --json");
+      "  tessera parity --config x.yaml --ranks 8 --steps 10 --json\n"
+      "  tessera parity --config x.yaml --ranks 8 --plant 'scale_gradient:layer 1'");
   parity->callback([flags, &command] {
     command = [flags]() -> int {
       const WorldOfProcess world = world_of_process(flags->given_ranks());
@@ -115,6 +121,7 @@ void add_parity(CLI::App& app, Command& command) {
       std::vector<std::string> engine = flags->engine("parity", world);
       engine.insert(engine.end(),
                     {"--steps", std::to_string(flags->steps), "--dtype", flags->dtype});
+      if (!flags->plant.empty()) engine.insert(engine.end(), {"--plant", flags->plant});
       if (flags->json) engine.push_back("--json");
       become_engine(engine, world);
     };
