@@ -167,7 +167,8 @@ class Loader {
       given_.insert(field.path);
       result_.provenance[std::string(field.path)] = key.value->source;
       const Given* ours = find(field.path);
-      if (from_checkpoint_ || !ours || ours->value->is_null() || field.path == "model.max_position_embeddings") {
+      if (from_checkpoint_ || !ours || ours->value->is_null() ||
+          field.path == "model.max_position_embeddings") {
         continue;
       }
       if (field.type->read(*ours->value, field.address(from_yaml))) continue;  // reported later

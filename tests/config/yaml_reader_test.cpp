@@ -156,10 +156,10 @@ TEST(YamlReader, AFileThatIsNoDictIsRefused) {
 }
 
 TEST(YamlReader, NullLeavesKeysOfOpenSectionsOut) {
-  const ConfigResult result =
-      read("model: {model_type: llama, first_k_dense_replace: null, head_dim: null}\n"
-           "lr_scheduler: {warmup_steps: null}\n"
-           "train_dataset: {dataloader: {config: {mmap_bin_files: null}}}\n");
+  const ConfigResult result = read(
+      "model: {model_type: llama, first_k_dense_replace: null, head_dim: null}\n"
+      "lr_scheduler: {warmup_steps: null}\n"
+      "train_dataset: {dataloader: {config: {mmap_bin_files: null}}}\n");
   EXPECT_TRUE(result.issues.empty()) << format_issues(result.issues);
   EXPECT_EQ(result.config.model.head_dim, 128);
   EXPECT_FALSE(result.provenance.contains("lr_scheduler.warmup_steps"));
