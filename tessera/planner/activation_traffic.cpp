@@ -29,7 +29,9 @@ class TensorTraffic {
   void add_to(const StageUnits& stage, TrafficPlan& plan) {
     for (const ModelUnit& unit : stage.units) {
       switch (unit.kind) {
-        case ModelUnit::Kind::kEmbedding: rows(1, 1); break;
+        case ModelUnit::Kind::kEmbedding:
+          if (!unit.is_copy) rows(1, 1);
+          break;
         // Forward: two gathers and two scatters; backward: their transposes, and the gathered
         // inputs once more, for the gradients of the weights.
         case ModelUnit::Kind::kLayer: rows(6, 4); break;

@@ -27,6 +27,7 @@ struct ModelUnit {
   int64_t layer = -1;  // kLayer; multi-token prediction layers follow the decoder's
   std::vector<TensorGroup> tensors;
   bool uses_embedding = false;  // a tied head, multi-token prediction
+  bool is_copy = false;         // the embedding for such uses, where tokens are not looked up
 
   int64_t elements() const;
 };

@@ -60,6 +60,7 @@ std::vector<StageUnits> assign_units(const std::vector<ModelUnit>& units,
             [](const ModelUnit& other) { return other.kind == ModelUnit::Kind::kEmbedding; });
         if (unit.uses_embedding && !has_embedding) {
           held.units.push_back(units.front());
+          held.units.back().is_copy = true;
           held.chunk_of_unit.push_back(c);
         }
         held.units.push_back(unit);

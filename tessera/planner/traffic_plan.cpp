@@ -12,7 +12,9 @@ int64_t gathers_per_step(const ReshardPolicy& policy, const ModelUnit& unit, boo
   if (policy.keep_all_step) return 1;
   const int64_t head_uses = policy.keep_head ? 1 : 2;
   int64_t uses = unit.kind == ModelUnit::Kind::kHead ? head_uses : 2;
-  if (unit.kind == ModelUnit::Kind::kEmbedding && tied_head) uses += head_uses;
+  if (unit.kind == ModelUnit::Kind::kEmbedding && tied_head) {
+    uses = unit.is_copy ? head_uses : uses + head_uses;
+  }
   return uses * micro_batches;
 }
 

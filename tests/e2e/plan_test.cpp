@@ -128,7 +128,11 @@ INSTANTIATE_TEST_SUITE_P(
                        {shard(-1), pp(2), kAuto, local_batch(1),
                         "parallelism.pipeline_parallel_interleave_num=2"}}},
         PlannedLayout{"qwen3_tied64",
-                      {"pp2_tp2_tied", 4, {shard(-1), pp(2), tp(2), kAuto, local_batch(2)}}}),
+                      {"pp2_tp2_tied", 4, {shard(-1), pp(2), tp(2), kAuto, local_batch(2)}}},
+        PlannedLayout{"qwen3_tied64",
+                      {"pp2_shard2_tied_always",
+                       4,
+                       {shard(-1), pp(2), kAuto, local_batch(1), policy("always")}}}),
     [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
 
 }  // namespace
