@@ -20,6 +20,7 @@ PipelineRuntime::PipelineRuntime(const ScheduleOptions& options, std::vector<Mod
 void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
   TESSERA_CHECK_EQ(static_cast<int64_t>(contexts.size()), options_.micro_batches);
   backwards_.assign(chunks_.size(), 0);
+  peak_live_ = 0;
   for (const Action& action : actions_) execute(action, contexts);
   for (auto& [work, tensor] : sending_) work.wait();
   sending_.clear();
@@ -79,6 +80,9 @@ ModelChunk::ForwardRun PipelineRuntime::begin_forward(const Pass& pass,
 
 void PipelineRuntime::end_forward(const Pass& pass, ModelChunk::ForwardRun& run) {
   std::vector<at::Tensor> outputs = run.take_outputs();
+  int64_t live = 0;
+  for (const ModelChunk& chunk : chunks_) live += static_cast<int64_t>(chunk.live());
+  peak_live_ = std::max(peak_live_, live);
   if (pass.virtual_stage + 1 == options_.virtual_stages()) return;
   if (options_.stages == 1) {
     inputs_[{pass.chunk + 1, pass.micro_batch}] = {std::move(outputs.at(0)), {}};

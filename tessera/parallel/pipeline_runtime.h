@@ -34,6 +34,10 @@ class PipelineRuntime {
   const std::vector<Action>& actions() const {
     return actions_;
   }
+  /// Most (chunk, micro-batch) pairs of the last run whose forward had run and whose backward had not.
+  int64_t peak_live() const {
+    return peak_live_;
+  }
 
  private:
   using Key = std::pair<int64_t, int64_t>;  // chunk, micro-batch
@@ -62,6 +66,7 @@ class PipelineRuntime {
   std::map<Key, Incoming> inputs_, output_grads_;       // arrived or made here, for this rank's use
   std::map<Key, at::Tensor> outputs_, input_grads_;     // to be sent
   std::vector<std::pair<Work, at::Tensor>> sending_;    // with overlap: waited for at the end
+  int64_t peak_live_ = 0;
   std::vector<int64_t> backwards_;                      // done, by chunk
 };
 

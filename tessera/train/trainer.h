@@ -54,6 +54,7 @@ class Trainer {
   ParamTable& table() {
     return model_->table;
   }
+  const PipelineRuntime& pipeline() const { return *pipeline_; }
   const DeviceMesh& mesh() const {
     return mesh_;
   }
