@@ -18,21 +18,26 @@ bool whole_matrix() {
   return matrix != nullptr && std::string(matrix) == "full";
 }
 
-Config small(int64_t layers, int64_t micro_batches, std::vector<std::string> set, int64_t ranks) {
-  const std::vector<std::string> base = {
-      "checkpoint.load_path=''",   "model.hidden_size=32",
-      "model.intermediate_size=64", "model.head_dim=8",
-      "training.steps=2",           local_batch(1),
-      "model.num_hidden_layers=" + std::to_string(layers),
-      "training.global_batch_size=" + std::to_string(micro_batches)};
-  set.insert(set.begin(), base.begin(), base.end());
-  return load_case("qwen3_tied64", set, ranks);
+Config small(int64_t layers, int64_t micro_batches, const std::vector<std::string>& set,
+             int64_t ranks) {
+  std::vector<std::string> all;
+  for (const char* value : {"checkpoint.load_path=''", "model.hidden_size=32",
+                            "model.intermediate_size=64", "model.head_dim=8", "training.steps=2",
+                            "training.local_batch_size=1"}) {
+    all.emplace_back(value);
+  }
+  all.push_back("model.num_hidden_layers=" + std::to_string(layers));
+  all.push_back("training.global_batch_size=" + std::to_string(micro_batches));
+  all.insert(all.end(), set.begin(), set.end());
+  return load_case("qwen3_tied64", all, ranks);
 }
 
 std::vector<std::string> stages(int64_t p, int64_t v, const std::string& placement = "auto") {
-  return {"parallelism.pipeline_parallel=" + std::to_string(p),
-          "parallelism.pipeline_parallel_interleave_num=" + std::to_string(v),
-          "parallelism.pipeline_parallel_layers_per_stage=" + placement};
+  std::vector<std::string> set;
+  set.push_back("parallelism.pipeline_parallel=" + std::to_string(p));
+  set.push_back("parallelism.pipeline_parallel_interleave_num=" + std::to_string(v));
+  set.push_back("parallelism.pipeline_parallel_layers_per_stage=" + placement);
+  return set;
 }
 
 TEST(PipelineMatrix, EveryShapeEqualsOneRank) {
