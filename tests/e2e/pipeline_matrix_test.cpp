@@ -49,8 +49,8 @@ TEST(PipelineMatrix, EveryShapeEqualsOneRank) {
         if (!whole_matrix() && (m - 1) % 3 != (p + v) % 3) continue;
         SCOPED_TRACE(testing::Message() << "p " << p << " v " << v << " m " << m);
         std::vector<std::string> set = stages(p, v);
-        if ((p + m) % 2 == 0) set.push_back("parallelism.pipeline_parallel_overlap_p2p=true");
-        if ((v + m) % 2 == 0) set.push_back("parallelism.pipeline_parallel_overlap_b_f=true");
+        if ((p + m) % 2 == 0) set.emplace_back("parallelism.pipeline_parallel_overlap_p2p=true");
+        if ((v + m) % 2 == 0) set.emplace_back("parallelism.pipeline_parallel_overlap_b_f=true");
         expect_same_training(*train(small(12, m, set, p), p, 2), *reference, 1e-10);
       }
     }
@@ -84,7 +84,7 @@ TEST(PipelineMatrix, LiveMicroBatchesAreTheScheduleAndNeverMore) {
   for (const Case& c : {Case{1, false, {4, 3, 2, 1}}, Case{2, false, {11, 9, 7, 5}},
                         Case{1, true, {8, 6, 4, 2}}, Case{2, true, {12, 10, 8, 6}}}) {
     std::vector<std::string> set = stages(4, c.v);
-    if (c.overlap_b_f) set.push_back("parallelism.pipeline_parallel_overlap_b_f=true");
+    if (c.overlap_b_f) set.emplace_back("parallelism.pipeline_parallel_overlap_b_f=true");
     const Config config = small(8, 8, set, 4);
     TrainerOptions options;
     options.source = open_training_data(config);
