@@ -132,8 +132,9 @@ Crossing tokens_by_node(const at::Tensor& expert_ids, int64_t nodes, int64_t exp
   return crossing;
 }
 
-// All ranks of the ep group decide alike, from what the first use would send.
+// Of one node nothing crosses. All ranks of the ep group decide alike, from what the first use would send.
 bool moves_less(const Crossing& selective, int64_t tokens, const NodeGroups& groups) {
+  if (groups.between.size() == 1) return false;
   const auto here = static_cast<size_t>(groups.between.rank());
   int64_t crossing = 0;
   for (size_t node = 0; node < selective.tokens_of_node.size(); ++node) {

@@ -27,6 +27,13 @@ Sets pp(int64_t stages, int64_t chunks, Sets more) {
   return more;
 }
 
+Sets cp(int64_t degree, const std::string& method, Sets more) {
+  more.push_back("model.use_attn_mask_compression=true");
+  more.push_back("parallelism.context_parallel=" + std::to_string(degree));
+  more.push_back("parallelism.context_parallel_method=" + method);
+  return more;
+}
+
 const std::vector<std::string> kCases = {"qwen3_moe_aux64", "deepseek_v3_64"};
 
 const std::vector<Layout> kLayouts = {
@@ -46,10 +53,14 @@ const std::vector<Layout> kLayouts = {
     {"tp2_ep2_shard2_replicate2", 8, ep(2, {tp(2), shard(2), local_batch(1)})},
     {"pp2_ep2", 4, ep(2, pp(2, 1, {shard(-1), local_batch(2)}))},
     {"pp2v2_tp2_ep2", 4, ep(2, pp(2, 2, {tp(2), local_batch(2)}))},
+    {"cp2_ep2", 2, ep(2, cp(2, "colossal", {local_batch(4)}))},
+    {"cp2_tp2_ep4", 4, ep(4, cp(2, "ulysses", {tp(2), local_batch(4)}))},
+    {"pp2_cp2_ep2_shard2", 8, ep(2, pp(2, 1, cp(2, "colossal", {shard(-1), local_batch(2)})))},
     // De-redundancy.
     {"ep4_nodes2", 4, nodes(4, 2, {shard(-1), local_batch(1)})},
     {"ep8_nodes2", 8, nodes(8, 4, {shard(-1), local_batch(1)})},
     {"ep8_nodes4_tp2", 8, nodes(8, 2, {tp(2), shard(-1), local_batch(2)})},
+    {"cp2_ep4_nodes2", 4, nodes(4, 2, cp(2, "ulysses", {shard(-1), local_batch(2)}))},
     {"ep4_one_node", 4, nodes(4, 4, {shard(-1), local_batch(2)})},
     {"pp2v2_ep4_nodes2", 8, nodes(4, 2, pp(2, 2, {shard(-1), local_batch(1)}))},
     // The page's scenes.
@@ -133,6 +144,10 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"mtp_shard", "deepseek_v3_64",
                 {local_batch(2), "model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.3"},
                 {"tp2_ep4", 4, ep(4, {tp(2), shard(-1)})}},
+        Variant{"mtp_over_sequence_slices", "deepseek_v3_64",
+                {local_batch(2), "model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.3",
+                 "model.moe_aux_loss_coeff=0.02", "model.moe_router_load_balancing_type=aux_loss"},
+                {"cp4_ep4", 4, ep(4, cp(4, "colossal", {}))}},
         Variant{"mixed_layers_plain_weights", "qwen3_moe_aux64",
                 {local_batch(2), "model.decoder_sparse_step=2", "model.norm_topk_prob=false",
                  "model.num_experts_per_tok=3"},
