@@ -11,9 +11,10 @@ std::vector<Field> memory_fields() {
                        "Layers \"n\" or \"a-b\", ascending; also honoured in select mode."),
       TESSERA_FIELD(recompute.select_module, kHonoured,
                     "Pattern of a module's path in a layer -> layers."),
-      TESSERA_FIELD(recompute.exclude_op, kNoEffect, "Operators whose results are kept."),
+      TESSERA_FIELD(recompute.exclude_op, kHonoured,
+                    "Operators whose results are kept. Must be empty: select_module says it all."),
 
-      TESSERA_FIELD(recompute_comm.enable, kNoEffect,
+      TESSERA_FIELD(recompute_comm.enable, kRefused,
                     "Gathered activations are gathered again in backward anyway."),
       TESSERA_FIELD(recompute_comm.select_module, kNoEffect, "See recompute_comm.enable."),
 

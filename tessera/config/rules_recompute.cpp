@@ -4,6 +4,7 @@
 
 #include "tessera/config/checker.h"
 #include "tessera/config/layer_ranges.h"
+#include "tessera/config/recompute_plan.h"
 
 namespace tessera {
 namespace {
@@ -26,6 +27,18 @@ void check_modules(Checker& check, std::string_view path,
     if (pattern.empty()) check.error(path, "holds an empty pattern");
     if (specs.empty()) check.error(path, pattern + ": names no layer");
     check_specs(check, path, pattern + ": ", specs);
+  }
+}
+
+// A pattern that matches nothing would silently keep everything.
+void check_matches(Checker& check, std::string_view path,
+                   const std::map<std::string, std::vector<std::string>>& modules) {
+  if (!check.model_ok || !check.good({path, "model.num_hidden_layers"})) return;
+  const std::vector<ParamSpec> model = model_spec(check.config.model);
+  for (const auto& [pattern, specs] : modules) {
+    const std::string problem =
+        pattern_problem(pattern, model, layers_of(specs, check.config.model));
+    if (!problem.empty()) check.error(path, pattern + " " + problem);
   }
 }
 
@@ -53,8 +66,11 @@ void check_recompute(Checker& check) {
   }
   if (has_layers) check_specs(check, kLayers, "", *r.full_recompute_layer);
   if (has_modules) check_modules(check, kModules, *r.select_module);
+  if (has_modules && r.mode == "select") check_matches(check, kModules, *r.select_module);
   if (r.exclude_op && std::ranges::any_of(*r.exclude_op, &std::string::empty)) {
     check.error("recompute.exclude_op", "holds an empty name");
+  } else if (r.exclude_op && !r.exclude_op->empty()) {
+    check.error("recompute.exclude_op", "must be empty: select_module says what is kept");
   }
 
   const RecomputeCommConfig& comm = check.config.recompute_comm;

@@ -15,4 +15,10 @@ at::Tensor custom_gradient(
     const std::vector<at::Tensor>& inputs, at::Tensor y,
     std::function<std::vector<at::Tensor>(const at::Tensor& grad)> backward);
 
+/// The same for several results. `backward` is given one gradient per floating-point result, in
+/// order; the others have none and are returned as they are.
+std::vector<at::Tensor> custom_gradients(
+    const std::vector<at::Tensor>& inputs, std::vector<at::Tensor> results,
+    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& grads)> backward);
+
 }  // namespace tessera

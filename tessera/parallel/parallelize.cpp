@@ -8,7 +8,9 @@
 #include "tessera/base/error.h"
 #include "tessera/config/layer_ranges.h"
 #include "tessera/config/model_spec.h"
+#include "tessera/config/recompute_plan.h"
 #include "tessera/nn/moe.h"
+#include "tessera/parallel/activation_checkpoint.h"
 #include "tessera/parallel/context_parallel.h"
 #include "tessera/parallel/expert_parallel.h"
 #include "tessera/parallel/tensor_parallel.h"
@@ -97,7 +99,7 @@ std::vector<const Weight*> weights_of_others(Decoder& decoder, const DecoderUnit
 
 // FSDP / HSDP: one sharded unit per unit of the decoder; a tied head also uses the embedding's.
 void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
-                 const DeviceMesh& mesh) {
+                 const RecomputePlan& recompute, const DeviceMesh& mesh) {
   const Resharding reshard = resharding(config, mesh);
   std::map<const Weight*, ShardedUnit*> owner;
   std::vector<Call> calls;
@@ -109,7 +111,10 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
     const bool head = unit.kind == DecoderUnit::Kind::kHead;
     call.losses = head ? 1 : unit.layer != nullptr ? unit.layer->losses() : 0;
     call.reshard_after_forward = head ? reshard.head_after_forward : reshard.after_forward;
-    if (unit.layer != nullptr) call.layer = unit.layer->index;
+    if (unit.layer != nullptr) {
+      call.layer = unit.layer->index;
+      call.recompute = recompute.whole(call.layer);
+    }
     const auto shard = [&](const std::string& name, const std::vector<Weight*>& weights,
                            const std::string& axis) {
       model.units.push_back(std::make_unique<ShardedUnit>(name, weights, mesh, axis,
@@ -194,12 +199,14 @@ std::unique_ptr<ParallelModel> parallelize(const Config& config, const DeviceMes
     const bool last = stage + 1 == placement.size() && chunk + 1 == chunks;
     model->decoders.push_back(build_decoder(config.model, layers, first, last));
   }
+  const RecomputePlan recompute(config);
   for (const auto& decoder : model->decoders) {
     share_tied_embedding(*decoder, config, mesh);
     tensor_parallel(*decoder, config, mesh);
     expert_parallel(*decoder, config, mesh);
     context_parallel(*decoder, config, mesh);
-    fully_shard(*model, *decoder, config, mesh);
+    activation_checkpoint(*decoder, recompute);
+    fully_shard(*model, *decoder, config, recompute, mesh);
     add_router_biases(*model, *decoder, config.model, mesh);
   }
   return model;
