@@ -9,7 +9,6 @@
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/hf_export.h"
 #include "tessera/checkpoint/inspect.h"
-#include "tessera/config/derive.h"
 #include "tessera/config/load.h"
 #include "tessera/config/validate.h"
 #include "tessera/train/parity.h"
@@ -43,12 +42,6 @@ Config checked_config(const Flags& flags, int64_t world) {
   std::vector<Issue> issues = result.issues;
   if (!has_errors(issues)) {
     for (const Issue& issue : validate(result.config, result.provenance, world)) {
-      issues.push_back(issue);
-    }
-  }
-  if (!has_errors(issues)) {
-    const ParallelDims dims = derive_dims(result.config, world);
-    for (const Issue& issue : unsupported_yet(result.config, result.provenance, dims)) {
       issues.push_back(issue);
     }
   }

@@ -60,8 +60,17 @@ Config config_of(const Manifest& manifest, const fs::path& folder) {
   return std::move(result.config);
 }
 
+// Unless asked otherwise: what the model stores between steps; a checkpoint holds the masters.
+at::ScalarType exported_type(const ParamSpec& spec, const StoredTensor& tensor,
+                             const ModelConfig& model) {
+  if (!spec.trainable) return tensor.dtype;
+  const DType stored = spec.role == ParamRole::kEmbedding ? model.embedding_params_dtype
+                                                          : model.params_dtype;
+  return stored == DType::kBFloat16 ? at::kBFloat16 : tensor.dtype;
+}
+
 // In the order of the model; as many a file as fit.
-std::vector<std::vector<Exported>> plan_files(const Manifest& manifest,
+std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const ModelConfig& config,
                                               const std::vector<ParamSpec>& model,
                                               const HfExportOptions& options) {
   std::vector<std::vector<Exported>> files(1);
@@ -70,7 +79,8 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest,
     if (!spec.tied_to.empty()) continue;
     const StoredTensor& tensor = manifest.weights.at(spec.name);
     const Exported next{spec.name, &tensor,
-                        options.dtype ? scalar_type_of(*options.dtype) : tensor.dtype};
+                        options.dtype ? scalar_type_of(*options.dtype)
+                                      : exported_type(spec, tensor, config)};
     if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
       files.emplace_back();
       filled = 0;
@@ -148,7 +158,7 @@ std::string export_to_hf(const HfExportOptions& options) {
   const std::vector<ParamSpec> model = model_spec(config.model);
   const std::string report = compare_with_model(reader.manifest(), model);
   TESSERA_CHECK(report.empty(), reader.folder().string(), report);
-  const auto files = plan_files(reader.manifest(), model, options);
+  const auto files = plan_files(reader.manifest(), config.model, model, options);
 
   const fs::path writing = options.output.string() + ".writing";
   fs::remove_all(writing, error);

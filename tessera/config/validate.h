@@ -6,7 +6,6 @@
 #include "tessera/config/config.h"
 #include "tessera/config/issue.h"
 #include "tessera/config/load.h"
-#include "tessera/config/parallel_dims.h"
 
 namespace tessera {
 
@@ -17,10 +16,6 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
 
 /// What reading found and what validation finds, without follow-ups of what could not be read.
 std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node = 0);
-
-/// Legal settings that the engine cannot run yet, one error each; `dims` from derive_dims.
-std::vector<Issue> unsupported_yet(const Config& config, const Provenance& provenance,
-                                   const ParallelDims& dims);
 
 /// Files that the configuration names and that are not there, one error each.
 std::vector<Issue> check_files(const Config& config, const Provenance& provenance);

@@ -26,12 +26,7 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
     for (Issue& issue : files) issue.severity = Severity::kWarning;
   }
   append(result.issues, std::move(files));
-  if (result.ok()) {
-    result.dims = derive_dims(loaded.config, options.world);
-    if (options.to_run) {
-      append(result.issues, unsupported_yet(loaded.config, loaded.provenance, result.dims));
-    }
-  }
+  if (result.ok()) result.dims = derive_dims(loaded.config, options.world);
   result.config = std::move(loaded.config);
   return result;
 }

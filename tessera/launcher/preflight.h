@@ -23,8 +23,7 @@ struct Preflight {
 struct PreflightOptions {
   int64_t world = 1;
   int64_t ranks_per_node = 0;  // 0: unknown
-  /// A run follows: what the engine cannot do yet, and files that are not there, are errors too.
-  /// Otherwise (a plan) missing files are warnings.
+  /// A run follows: files that are not there are errors. Otherwise (a plan) they are warnings.
   bool to_run = true;
 };
 

@@ -59,7 +59,9 @@ Weight WeightFactory::make_norm(int64_t layer, std::string_view suffix) const {
   Weight weight;
   weight.dtype = scalar_type(model_.layernorm_compute_dtype);
   for (const ParamSpec& spec : specs_.at(layer)) {
-    if (is_norm(spec.role) && spec.name.ends_with(suffix)) weight.parts.push_back(part(spec));
+    if (!is_norm(spec.role) || !spec.name.ends_with(suffix)) continue;
+    weight.parts.push_back(part(spec));
+    weight.parts.back().storage = weight.dtype;  // not params_dtype
   }
   TESSERA_CHECK_EQ(weight.parts.size(), size_t{1}, "layer ", layer, ": norms named ", suffix);
   return weight;

@@ -20,6 +20,10 @@ void set_storage_bytes(const at::Tensor& tensor, size_t bytes) {
   storage->set_nbytes(bytes);
 }
 
+bool narrower(at::ScalarType a, at::ScalarType b) {
+  return c10::elementSize(a) < c10::elementSize(b);
+}
+
 }  // namespace
 
 ShardedUnit::ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh,
@@ -47,6 +51,8 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
       row.cuts = part.cuts;
       row.partial = part.partial;
       row.expert = axis_ == "efsdp";
+      storage_.push_back(part.storage);
+      if (narrower(part.storage, master)) aliased_ = false;
       part_sizes.push_back(box_of(part.shape, part.cuts, mesh).sizes);
       row.cuts.push_back({axis_, 0, 1});
       if (replicated_) row.partial.emplace_back("dp_replicate");
@@ -119,7 +125,9 @@ void ShardedUnit::prefetch() {
   allocate();
   gather_inputs_.clear();
   for (size_t p = 0; p < params_.size(); ++p) {
-    gather_inputs_.push_back(params_[p]->value.to(full_parts_[p].scalar_type()));
+    const at::ScalarType use = full_parts_[p].scalar_type();
+    const at::Tensor& master = params_[p]->value;
+    gather_inputs_.push_back((narrower(storage_[p], use) ? master.to(storage_[p]) : master).to(use));
   }
   gathering_ = group_.all_gather(full_parts_, gather_inputs_);
   resident_ = true;

@@ -4,6 +4,10 @@
 // before one, freed after it, and their gradients reduced into shards (Zhao et al. 2023, PyTorch
 // FSDP; Rajbhandari et al. 2020, ZeRO-3).
 //
+// Masters and main gradients are float32 (float64 for a float64 model), whatever the layers compute
+// in: weights are gathered in the dtype of their use, rounded to what is stored between steps
+// (Micikevicius et al. 2017, arXiv 1710.03740, 3.1), gradients are summed in the masters' dtype.
+//
 // The full weights are views of one storage per dtype. Saved tensors of the autograd graph point at
 // that storage, so freeing and refilling the same storage keeps them right and keeps no copy.
 
@@ -84,9 +88,10 @@ class ShardedUnit {
 
   std::vector<Buffer> buffers_;
   std::vector<ShardedParam*> params_;     // all parts of all weights, in order
+  std::vector<at::ScalarType> storage_;   // of each, between steps
   std::vector<at::Tensor> full_parts_;    // views of the buffers, one per part
   std::vector<std::vector<size_t>> parts_of_weight_;
-  bool aliased_ = false;  // one rank and one dtype: the full weights are the masters
+  bool aliased_ = false;  // one rank and nothing to round: the full weights are the masters
   bool resident_ = false;
   Work gathering_;
   std::vector<at::Tensor> gather_inputs_;

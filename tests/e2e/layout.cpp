@@ -73,6 +73,17 @@ const RunRecord& one_rank(const std::string& name) {
   return *record;
 }
 
+void expect_tensors_near(const RunRecord& run, const RunRecord& reference, double tolerance) {
+  EXPECT_EQ(run.gradients.size(), reference.gradients.size());
+  for (const std::string& name : reference.names) {
+    ASSERT_TRUE(run.gradients.contains(name)) << name;
+    EXPECT_LE(relative_difference(run.gradients.at(name), reference.gradients.at(name)), tolerance)
+        << "gradient of " << name;
+    EXPECT_LE(relative_difference(run.values.at(name), reference.values.at(name)), tolerance)
+        << "value of " << name;
+  }
+}
+
 void expect_same_training(const RunRecord& run, const RunRecord& reference, double tolerance) {
   ASSERT_EQ(run.steps.size(), reference.steps.size());
   for (size_t i = 0; i < run.steps.size(); ++i) {
@@ -88,14 +99,7 @@ void expect_same_training(const RunRecord& run, const RunRecord& reference, doub
     EXPECT_EQ(a.moe_layers, b.moe_layers);
     EXPECT_EQ(a.tokens_per_expert, b.tokens_per_expert) << "step " << i + 1;
   }
-  EXPECT_EQ(run.gradients.size(), reference.gradients.size());
-  for (const std::string& name : reference.names) {
-    ASSERT_TRUE(run.gradients.contains(name)) << name;
-    EXPECT_LE(relative_difference(run.gradients.at(name), reference.gradients.at(name)), tolerance)
-        << "gradient of " << name;
-    EXPECT_LE(relative_difference(run.values.at(name), reference.values.at(name)), tolerance)
-        << "value of " << name;
-  }
+  expect_tensors_near(run, reference, tolerance);
   for (const ReplicaDifference& d : run.replica_gradients) {
     ADD_FAILURE() << "copies of the gradient of " << d.name << " differ over " << d.axis;
   }

@@ -63,6 +63,10 @@ inline std::string case_and_layout_name(
 /// `tolerance` (gradients and values: max|difference| over the norm); copies bitwise equal.
 void expect_same_training(const RunRecord& run, const RunRecord& reference, double tolerance);
 
+/// Every gradient of step 1 and every value after the last: max|difference| over the norm within
+/// `tolerance`.
+void expect_tensors_near(const RunRecord& run, const RunRecord& reference, double tolerance);
+
 /// Bit for bit.
 void expect_identical_training(const RunRecord& run, const RunRecord& reference);
 
