@@ -20,13 +20,13 @@ namespace tessera {
 struct MtpLayer {
   std::unique_ptr<Norm> embedding_norm;
   std::unique_ptr<Norm> hidden_norm;
-  std::unique_ptr<Linear> projection;     // [H, 2 H]: embedding, then state
+  std::unique_ptr<Linear> projection;  // [H, 2 H]: embedding, then state
   std::unique_ptr<DecoderLayer> layer;
-  std::unique_ptr<Norm> norm;             // before the model's own head
+  std::unique_ptr<Norm> norm;                // before the model's own head
   std::unique_ptr<Embedding> own_embedding;  // where the model's embedding is elsewhere, else null
 
-  /// state [T, H] after the model's final norm, embedded [T, H] of the next tokens -> {normed [T, H],
-  /// losses of the layer}. `shifted` is the context of the next tokens.
+  /// state [T, H] after the model's final norm, embedded [T, H] of the next tokens -> {normed [T,
+  /// H], losses of the layer}. `shifted` is the context of the next tokens.
   Tensors run(const at::Tensor& state_TH, const at::Tensor& embedded_TH,
               const LayerContext& shifted);
 

@@ -25,7 +25,8 @@ using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <typename F>
 void over_tokens(int64_t tokens, int64_t elements_of_one, const F& f) {
   constexpr int64_t kElementsOfATask = 1 << 15;
-  at::parallel_for(0, tokens, std::max<int64_t>(1, kElementsOfATask / std::max<int64_t>(1, elements_of_one)), f);
+  at::parallel_for(
+      0, tokens, std::max<int64_t>(1, kElementsOfATask / std::max<int64_t>(1, elements_of_one)), f);
 }
 
 // y[t] = sum over m of weights[t, m] rows[places[t, m]]; weights null: ones.
@@ -97,21 +98,20 @@ at::Tensor summed(const at::Tensor& rows_RW, const at::Tensor& places, const at:
   if (!rows_RW.device().is_cpu()) {
     // One row of zeros stands for those that are not there.
     const at::Tensor with_none = at::cat({rows_RW, rows_RW.new_zeros({1, width})});
-    at::Tensor picked = with_none.index_select(0, at::where(places < 0, rows_RW.size(0), places).flatten())
-                            .view({tokens, m, width})
-                            .to(accumulation_type(rows_RW.scalar_type()));
+    at::Tensor picked =
+        with_none.index_select(0, at::where(places < 0, rows_RW.size(0), places).flatten())
+            .view({tokens, m, width})
+            .to(accumulation_type(rows_RW.scalar_type()));
     if (weights.defined()) picked = picked * weights.unsqueeze(2);
     return picked.sum(1).to(rows_RW.scalar_type());
   }
   const at::Tensor rows = rows_RW.contiguous();
   at::Tensor y = at::empty({tokens, width}, rows.options());
-  TESSERA_DISPATCH_ROWS(rows.scalar_type(),
-                        sum_rows<scalar_t>(rows.const_data_ptr<scalar_t>(),
-                                           places.const_data_ptr<int64_t>(),
-                                           weights.defined()
-                                               ? weights.const_data_ptr<Sum<scalar_t>>()
-                                               : nullptr,
-                                           m, width, y.mutable_data_ptr<scalar_t>(), tokens););
+  TESSERA_DISPATCH_ROWS(
+      rows.scalar_type(),
+      sum_rows<scalar_t>(rows.const_data_ptr<scalar_t>(), places.const_data_ptr<int64_t>(),
+                         weights.defined() ? weights.const_data_ptr<Sum<scalar_t>>() : nullptr, m,
+                         width, y.mutable_data_ptr<scalar_t>(), tokens););
   return y;
 }
 
@@ -163,12 +163,12 @@ struct CombineRows : torch::autograd::Function<CombineRows> {
     at::Tensor dweights = weighted ? at::empty(weights.sizes(), weights.options()) : at::Tensor();
     TESSERA_DISPATCH_ROWS(
         rows.scalar_type(),
-        sum_rows_backward<scalar_t>(
-            dy.const_data_ptr<scalar_t>(), rows.const_data_ptr<scalar_t>(),
-            places.const_data_ptr<int64_t>(),
-            weighted ? weights.const_data_ptr<Sum<scalar_t>>() : nullptr, places.size(1), width,
-            drows.mutable_data_ptr<scalar_t>(),
-            weighted ? dweights.mutable_data_ptr<Sum<scalar_t>>() : nullptr, places.size(0)););
+        sum_rows_backward<scalar_t>(dy.const_data_ptr<scalar_t>(), rows.const_data_ptr<scalar_t>(),
+                                    places.const_data_ptr<int64_t>(),
+                                    weighted ? weights.const_data_ptr<Sum<scalar_t>>() : nullptr,
+                                    places.size(1), width, drows.mutable_data_ptr<scalar_t>(),
+                                    weighted ? dweights.mutable_data_ptr<Sum<scalar_t>>() : nullptr,
+                                    places.size(0)););
     return {drows, at::Tensor(), dweights};
   }
 };

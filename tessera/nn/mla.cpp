@@ -70,7 +70,8 @@ LatentAttention::LatentAttention()
 }
 
 at::Tensor LatentAttention::rotated(const at::Tensor& x_TNR, const LayerContext& context) const {
-  // Neighbours are taken apart into halves and stay so: q and k alike, so that products are the same.
+  // Neighbours are taken apart into halves and stay so: q and k alike, so that products are the
+  // same.
   const at::Tensor halves =
       interleaved ? x_TNR.unflatten(-1, {rope_dim / 2, 2}).transpose(-1, -2).flatten(-2) : x_TNR;
   return apply_rotary(halves, context.rope_cos, context.rope_sin);
@@ -84,8 +85,9 @@ at::Tensor LatentAttention::forward(const at::Tensor& x_TH, const LayerContext& 
   if (q_norm) q_source = q_norm_call({q_source}, context)[0];
   at::Tensor kv_source = latent.back().narrow(1, 0, kv_rank);
   if (kv_norm) kv_source = kv_norm_call({kv_source}, context)[0];
-  const auto all = gather->forward(at::cat({q_source, kv_source, latent.back().narrow(1, kv_rank, rope_dim)}, 1))
-                       .split_with_sizes({q_source.size(1), kv_rank, rope_dim}, 1);
+  const auto all =
+      gather->forward(at::cat({q_source, kv_source, latent.back().narrow(1, kv_rank, rope_dim)}, 1))
+          .split_with_sizes({q_source.size(1), kv_rank, rope_dim}, 1);
 
   const at::Tensor q_TND = q_up_call({all[0]}, context)[0].unflatten(1, {-1, nope_dim + rope_dim});
   const int64_t heads = q_TND.size(1);
@@ -95,7 +97,8 @@ at::Tensor LatentAttention::forward(const at::Tensor& x_TH, const LayerContext& 
   const auto call = core_call.wrapper ? nullptr : core->begin(context);
   if (call) call->offer(AttentionInput::kQuery, query);
 
-  const at::Tensor kv_TND = kv_up_call({all[1]}, context)[0].unflatten(1, {heads, nope_dim + value_dim});
+  const at::Tensor kv_TND =
+      kv_up_call({all[1]}, context)[0].unflatten(1, {heads, nope_dim + value_dim});
   const at::Tensor shared_key = rotated(all[2].unsqueeze(1), context).expand({-1, heads, -1});
   const at::Tensor key = at::cat({kv_TND.narrow(2, 0, nope_dim), shared_key}, 2);
   const at::Tensor value = kv_TND.narrow(2, nope_dim, value_dim);

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// From the tokens of the residual stream on this rank to those that its heads attend over: the same
-/// unless the stream is sliced.
+/// From the tokens of the residual stream on this rank to those that its heads attend over: the
+/// same unless the stream is sliced.
 struct SequenceGather {
   virtual ~SequenceGather() = default;
   virtual at::Tensor forward(const at::Tensor& x_TC) {  // [T here, C] -> [T, C]
@@ -26,9 +26,9 @@ struct SequenceGather {
 struct LatentAttention : AttentionBlock {
   LatentAttention();
 
-  int64_t nope_dim = 0;   // dn
-  int64_t rope_dim = 0;   // dr
-  int64_t value_dim = 0;  // dv
+  int64_t nope_dim = 0;     // dn
+  int64_t rope_dim = 0;     // dr
+  int64_t value_dim = 0;    // dv
   bool interleaved = true;  // rotary pairs are neighbours; else halves apart
 
   std::unique_ptr<Projections> down_proj;  // parts q (if it has a low rank), kv + dr
@@ -40,9 +40,7 @@ struct LatentAttention : AttentionBlock {
   std::unique_ptr<CoreAttention> core;
   std::unique_ptr<Linear> o_proj;
 
-  bool low_rank_queries() const {
-    return down_proj->weight.parts.size() > 1;
-  }
+  bool low_rank_queries() const { return down_proj->weight.parts.size() > 1; }
 
   ModuleCall down_call;
   ModuleCall q_norm_call;

@@ -25,8 +25,8 @@ at::Tensor slice_of(const at::Tensor& facts, const LayerContext& context) {
 at::Tensor rows_of_tokens(int64_t tokens, const LayerContext& context, const at::Device& device) {
   const auto [begin, end] = context.residual_tokens;
   TESSERA_CHECK_EQ(tokens, end - begin, "tokens of the residual stream");
-  const int64_t all = context.token_ids.defined() ? context.token_ids.size(0)
-                                                  : context.rows * context.seq_length;
+  const int64_t all =
+      context.token_ids.defined() ? context.token_ids.size(0) : context.rows * context.seq_length;
   return at::arange(begin, end, at::TensorOptions().dtype(at::kLong).device(device))
       .div_(all / context.rows, "floor");
 }
@@ -50,9 +50,7 @@ MixtureOfExperts::MixtureOfExperts() {
     return out;
   };
   experts_call.names = {"mlp.experts"};
-  experts_call.weights = [this] {
-    return std::vector<Weight*>{&experts->gate_up, &experts->down};
-  };
+  experts_call.weights = [this] { return std::vector<Weight*>{&experts->gate_up, &experts->down}; };
   // {rows, counts} -> {rows}
   experts_call.body = [this](const Tensors& inputs, const LayerContext&) {
     const at::Tensor& counts = inputs[1];
@@ -72,9 +70,7 @@ MixtureOfExperts::MixtureOfExperts() {
   };
 }
 
-size_t MixtureOfExperts::losses() const {
-  return router_loss.on() ? 1 : 0;
-}
+size_t MixtureOfExperts::losses() const { return router_loss.on() ? 1 : 0; }
 
 Tensors MixtureOfExperts::dispatch(Use& use, const at::Tensor& x_TH, const LayerContext& context) {
   use.tokens = x_TH.size(0);

@@ -24,9 +24,9 @@ struct MixtureOfExperts : FeedForward {
   RouterLoss router_loss;
   std::unique_ptr<TokenDispatcher> dispatcher;
   std::unique_ptr<Experts> experts;
-  std::unique_ptr<Mlp> shared;           // or null
-  std::unique_ptr<Linear> shared_gate;   // [1, H]: sigmoid of it times the shared experts; or null
-  bool weights_on_input = false;         // with one choice: the expert sees weight x token
+  std::unique_ptr<Mlp> shared;          // or null
+  std::unique_ptr<Linear> shared_gate;  // [1, H]: sigmoid of it times the shared experts; or null
+  bool weights_on_input = false;        // with one choice: the expert sees weight x token
 
   ModuleCall router_call;
   ModuleCall experts_call;

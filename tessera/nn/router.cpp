@@ -12,12 +12,9 @@ namespace {
 
 at::Tensor scores_of(const at::Tensor& logits_TX, ScoreFunction function) {
   switch (function) {
-    case ScoreFunction::kSoftmax:
-      return logits_TX.softmax(-1);
-    case ScoreFunction::kSigmoid:
-      return logits_TX.sigmoid();
-    case ScoreFunction::kSqrtSoftplus:
-      return at::softplus(logits_TX).sqrt();
+    case ScoreFunction::kSoftmax: return logits_TX.softmax(-1);
+    case ScoreFunction::kSigmoid: return logits_TX.sigmoid();
+    case ScoreFunction::kSqrtSoftplus: return at::softplus(logits_TX).sqrt();
   }
   TESSERA_CHECK(false, "unknown score function");
 }
@@ -68,10 +65,8 @@ Routes Router::forward(const at::Tensor& x_TH, const at::Tensor& places) const {
 
 at::Tensor Router::normalized_scores(const at::Tensor& logits_TX) const {
   switch (function) {
-    case ScoreFunction::kSoftmax:
-      return logits_TX.softmax(-1);
-    case ScoreFunction::kSigmoid:
-      return at::log_sigmoid(logits_TX).softmax(-1);
+    case ScoreFunction::kSoftmax: return logits_TX.softmax(-1);
+    case ScoreFunction::kSigmoid: return at::log_sigmoid(logits_TX).softmax(-1);
     case ScoreFunction::kSqrtSoftplus: {
       // log(softplus(x)) is x itself where exp(x) is all there is of it.
       constexpr double kSmall = -30;

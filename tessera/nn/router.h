@@ -24,22 +24,20 @@ struct Routes {
 };
 
 /// Scores of all experts from a linear map; a token goes to its k best. A bias that no gradient
-/// moves may steer the choice (Wang et al. 2024, arXiv 2408.15664), groups may limit it (DeepSeek-V3,
-/// arXiv 2412.19437, section 2.1.2); neither changes the weights.
+/// moves may steer the choice (Wang et al. 2024, arXiv 2408.15664), groups may limit it
+/// (DeepSeek-V3, arXiv 2412.19437, section 2.1.2); neither changes the weights.
 struct Router {
   Weight weight;    // [X, H], bound in the type in which it computes
   at::Tensor bias;  // [X], or undefined; in the type of the router
   ScoreFunction function = ScoreFunction::kSoftmax;
   int64_t top_k = 1;
-  int64_t groups = 1;        // of neighbouring experts
-  int64_t top_k_groups = 1;  // a token chooses from the groups whose two best experts sum highest
-  bool normalize = true;     // weights of a token are divided by their sum
-  double scale = 1.0;        // on the weights
+  int64_t groups = 1;          // of neighbouring experts
+  int64_t top_k_groups = 1;    // a token chooses from the groups whose two best experts sum highest
+  bool normalize = true;       // weights of a token are divided by their sum
+  double scale = 1.0;          // on the weights
   bool force_balance = false;  // for measurements: experts in turn by the token's place in the run
 
-  int64_t experts() const {
-    return weight.parts.front().shape.front();
-  }
+  int64_t experts() const { return weight.parts.front().shape.front(); }
   /// `places` [T] int64: of each token in the run; only read with force_balance.
   Routes forward(const at::Tensor& x_TH, const at::Tensor& places) const;
 

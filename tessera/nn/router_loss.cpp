@@ -31,8 +31,7 @@ at::Tensor balance_loss(const Router& router, const at::Tensor& logits_TX, const
     const at::NoGradGuard no_grad;
     at::Tensor best = std::get<1>(scores_TX.detach().topk(k, -1));
     if (by_sequence) best = best + (rows * experts).unsqueeze(1);
-    const at::Tensor counts =
-        best.flatten().bincount({}, groups * experts).view({groups, experts});
+    const at::Tensor counts = best.flatten().bincount({}, groups * experts).view({groups, experts});
     counts_GX = scope == BalanceScope::kGlobalBatch ? statistics.over_batch(counts)
                                                     : statistics.over_samples(counts);
   }
@@ -68,14 +67,12 @@ at::Tensor RouterLoss::forward(const Router& router, const at::Tensor& logits_TX
   const bool write = !context.recompute && context.sinks != nullptr;
   const Sinks::Key key{layer, context.micro_batch};
   if (balance > 0) {
-    const at::Tensor share =
-        balance_loss(router, logits_TX, rows, scope, *statistics, context);
+    const at::Tensor share = balance_loss(router, logits_TX, rows, scope, *statistics, context);
     total = total + share * balance;
     if (write) context.sinks->load_balance_loss[key] = share.detach();
   }
   if (z > 0) {
-    const at::Tensor share =
-        logits_TX.logsumexp(-1).square().sum() * (z * context.position_scale);
+    const at::Tensor share = logits_TX.logsumexp(-1).square().sum() * (z * context.position_scale);
     total = total + share;
     if (write) context.sinks->z_loss[key] = share.detach();
   }

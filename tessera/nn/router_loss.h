@@ -18,13 +18,9 @@ namespace tessera {
 struct RouterStatistics {
   virtual ~RouterStatistics() = default;
   /// Over the ranks that hold pieces of the same samples.
-  virtual at::Tensor over_samples(at::Tensor counts) {
-    return counts;
-  }
+  virtual at::Tensor over_samples(at::Tensor counts) { return counts; }
   /// Over all ranks that hold tokens of the global batch.
-  virtual at::Tensor over_batch(at::Tensor counts) {
-    return counts;
-  }
+  virtual at::Tensor over_batch(at::Tensor counts) { return counts; }
 };
 
 /// Over which tokens the load is balanced: each sequence, a micro-batch, the global batch.
@@ -44,11 +40,9 @@ struct RouterLoss {
   BalanceScope scope = BalanceScope::kSequence;
   std::unique_ptr<RouterStatistics> statistics = std::make_unique<RouterStatistics>();
 
-  bool on() const {
-    return balance > 0 || z > 0;
-  }
-  /// Scalar. `rows` [T] int64: row of the micro-batch that a token belongs to. What is logged goes to
-  /// the context's sinks under `layer`.
+  bool on() const { return balance > 0 || z > 0; }
+  /// Scalar. `rows` [T] int64: row of the micro-batch that a token belongs to. What is logged goes
+  /// to the context's sinks under `layer`.
   at::Tensor forward(const Router& router, const at::Tensor& logits_TX, const at::Tensor& rows,
                      int64_t layer, const LayerContext& context) const;
 };

@@ -89,8 +89,8 @@ std::pair<std::vector<Weight*>, std::vector<Weight*>> split_off_experts(
   std::pair<std::vector<Weight*>, std::vector<Weight*>> result;
   for (Weight* weight : weights) {
     const auto& cuts = weight->parts.front().cuts;
-    const bool sparse = std::any_of(cuts.begin(), cuts.end(),
-                                    [](const AxisCut& cut) { return cut.axis == "ep"; });
+    const bool sparse =
+        std::any_of(cuts.begin(), cuts.end(), [](const AxisCut& cut) { return cut.axis == "ep"; });
     (sparse ? result.second : result.first).push_back(weight);
   }
   return result;

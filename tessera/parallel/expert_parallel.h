@@ -13,8 +13,8 @@
 namespace tessera {
 
 /// Replaces dispatchers and statistics of the layers with experts and marks their weights; call it
-/// after tensor_parallel(). Router and experts work on the residual stream's slice of the tokens, so
-/// what is whole on every rank of a tp group has partial gradients over tp. Collective over ep.
+/// after tensor_parallel(). Router and experts work on the residual stream's slice of the tokens,
+/// so what is whole on every rank of a tp group has partial gradients over tp. Collective over ep.
 void expert_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh);
 
 /// Weights of the dense mesh, and of the sparse mesh (cut over ep).

@@ -20,7 +20,8 @@ at::Tensor int64_tensor(const std::vector<int64_t>& values) {
   return tensor;
 }
 
-std::vector<int64_t> exchange_counts(const std::vector<int64_t>& counts, const ProcessGroup& group) {
+std::vector<int64_t> exchange_counts(const std::vector<int64_t>& counts,
+                                     const ProcessGroup& group) {
   const auto size = static_cast<size_t>(group.size());
   TESSERA_CHECK(counts.size() % size == 0, counts.size(), " counts over ", size);
   const at::Tensor in = int64_tensor(counts);
@@ -36,7 +37,7 @@ std::vector<int64_t> exchange_counts(const std::vector<int64_t>& counts, const P
 ExpertExchange::ExpertExchange(const std::vector<int64_t>& counts, const ProcessGroup& group)
     : group_(group) {
   const auto members = static_cast<size_t>(group.size());
-  const size_t experts = counts.size() / members;  // here
+  const size_t experts = counts.size() / members;                        // here
   const std::vector<int64_t> arriving = exchange_counts(counts, group);  // [member][expert]
   rows_of_expert_.assign(experts, 0);
   for (size_t m = 0; m < members; ++m) {
@@ -90,11 +91,11 @@ struct AllToAllCall : DispatchCall {
 };
 
 struct NodeCall : DispatchCall {
-  std::optional<ExpertExchange> exchange;    // in the node
+  std::optional<ExpertExchange> exchange;  // in the node
   ProcessGroup between;
-  std::vector<int64_t> sent, received;       // tokens by node
-  at::Tensor places_in_node;                 // [P, k]
-  at::Tensor places_at_home;                 // [T, nodes]
+  std::vector<int64_t> sent, received;  // tokens by node
+  at::Tensor places_in_node;            // [P, k]
+  at::Tensor places_at_home;            // [T, nodes]
   at::Tensor combine(const at::Tensor& rows_RH, const at::Tensor& node_weights) override {
     const at::Tensor sums =
         combine_rows(exchange->from_experts(rows_RH), places_in_node, node_weights);
@@ -104,9 +105,9 @@ struct NodeCall : DispatchCall {
 
 // Which tokens go to which node: by node, then token.
 struct Crossing {
-  std::vector<int64_t> tokens;        // sent, one after the other
+  std::vector<int64_t> tokens;  // sent, one after the other
   std::vector<int64_t> tokens_of_node;
-  at::Tensor places;                  // [T, nodes]: where among the sent; -1: not
+  at::Tensor places;  // [T, nodes]: where among the sent; -1: not
 };
 
 Crossing tokens_by_node(const at::Tensor& expert_ids, int64_t nodes, int64_t experts_of_node,
@@ -132,7 +133,8 @@ Crossing tokens_by_node(const at::Tensor& expert_ids, int64_t nodes, int64_t exp
   return crossing;
 }
 
-// Of one node nothing crosses. All ranks of the ep group decide alike, from what the first use would send.
+// Of one node nothing crosses. All ranks of the ep group decide alike, from what the first use
+// would send.
 bool moves_less(const Crossing& selective, int64_t tokens, const NodeGroups& groups) {
   if (groups.between.size() == 1) return false;
   const auto here = static_cast<size_t>(groups.between.rank());
@@ -170,8 +172,7 @@ std::unique_ptr<DispatchCall> AllToAllDispatcher::dispatch(const at::Tensor& x_T
 
 std::unique_ptr<DispatchCall> NodeDispatcher::dispatch(const at::Tensor& x_TH,
                                                        const at::Tensor& expert_ids,
-                                                       const at::Tensor& weights,
-                                                       int64_t experts) {
+                                                       const at::Tensor& weights, int64_t experts) {
   const ProcessGroup& between = groups->between;
   const int64_t nodes = between.size();
   const int64_t experts_of_node = experts / nodes;

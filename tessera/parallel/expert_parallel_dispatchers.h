@@ -47,14 +47,14 @@ struct NodeGroups {
   ProcessGroup node;     // the members of this node
   ProcessGroup between;  // those with the same place in all nodes
   ProcessGroup all;
-  bool say = false;      // this rank says which way was chosen
+  bool say = false;  // this rank says which way was chosen
   /// Only nodes that need a token get it; undecided before the first use.
   std::optional<bool> selective;
 };
 
-/// Two stages: between equal places of the nodes, then inside the node. A token crosses to a node at
-/// most once however many of its experts live there, and comes back as one sum. It goes to the nodes
-/// that need it, or to all, whichever moved less in the first use; which one is said once.
+/// Two stages: between equal places of the nodes, then inside the node. A token crosses to a node
+/// at most once however many of its experts live there, and comes back as one sum. It goes to the
+/// nodes that need it, or to all, whichever moved less in the first use; which one is said once.
 struct NodeDispatcher : TokenDispatcher {
   explicit NodeDispatcher(std::shared_ptr<NodeGroups> groups) : groups(std::move(groups)) {}
   std::unique_ptr<DispatchCall> dispatch(const at::Tensor& x_TH, const at::Tensor& expert_ids,

@@ -20,9 +20,7 @@ int64_t layers_of(const ModelConfig& model) {
 
 }  // namespace
 
-double summed_loss(const Sinks& sinks) {
-  return sum_of(sinks.loss);
-}
+double summed_loss(const Sinks& sinks) { return sum_of(sinks.loss); }
 
 StepSums::StepSums(const Sinks& sinks, double squares, bool stop, const ModelConfig& model,
                    const DeviceMesh& mesh)
@@ -65,8 +63,8 @@ void StepSums::report(StepMetrics& metrics, const ModelConfig& model) const {
   if (!model.is_moe()) return;
   for (int64_t layer = 0; layer < layers_of(model); ++layer) {
     if (!model.is_moe_layer(layer)) continue;
-    const double* counts = tokens_per_expert.const_data_ptr<double>() +
-                           layer * model.n_routed_experts;
+    const double* counts =
+        tokens_per_expert.const_data_ptr<double>() + layer * model.n_routed_experts;
     metrics.moe_layers.push_back(layer);
     metrics.tokens_per_expert.emplace_back(counts, counts + model.n_routed_experts);
   }

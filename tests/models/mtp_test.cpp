@@ -1,4 +1,5 @@
-// Multi-token prediction: its numbers by differences, since no other software computes them the same.
+// Multi-token prediction: its numbers by differences, since no other software computes them the
+// same.
 
 #include "tessera/models/mtp.h"
 
@@ -38,9 +39,9 @@ ModelConfig tiny_model(bool low_rank) {
   model.num_nextn_predict_layers = 1;
   model.mtp_loss_factor = 0.3;
   model.use_shared_expert_gating = low_rank;
-  for (DType* type : {&model.params_dtype, &model.embedding_params_dtype, &model.compute_dtype,
-                      &model.layernorm_compute_dtype, &model.rotary_dtype,
-                      &model.moe_router_dtype}) {
+  for (DType* type :
+       {&model.params_dtype, &model.embedding_params_dtype, &model.compute_dtype,
+        &model.layernorm_compute_dtype, &model.rotary_dtype, &model.moe_router_dtype}) {
     *type = DType::kFloat64;
   }
   return model;

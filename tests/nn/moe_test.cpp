@@ -86,8 +86,8 @@ TEST(GroupedLinear, LibtorchsKernelAgrees) {
     grads.push_back(y.detach());
     return grads;
   };
-  const auto ours = gradients(
-      [&](const auto& a, const auto& b) { return grouped_linear(a, b, rows, 2); });
+  const auto ours =
+      gradients([&](const auto& a, const auto& b) { return grouped_linear(a, b, rows, 2); });
   const auto theirs = gradients(
       [&](const auto& a, const auto& b) { return grouped_linear_by_kernel(a, b, rows, 2); });
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -150,7 +150,8 @@ TEST(Router, NormalizedScoresOfTinyScores) {
   const at::Tensor logits = at::full({3, 4}, -57.5, at::kDouble);  // sigmoid: 1e-25
   for (const auto function : {ScoreFunction::kSigmoid, ScoreFunction::kSqrtSoftplus}) {
     router.function = function;
-    EXPECT_TRUE(at::allclose(router.normalized_scores(logits), at::full({3, 4}, 0.25, at::kDouble)));
+    EXPECT_TRUE(
+        at::allclose(router.normalized_scores(logits), at::full({3, 4}, 0.25, at::kDouble)));
   }
   router.function = ScoreFunction::kSigmoid;
   const at::Tensor plain = sample_values({3, 4}, 0.2);
@@ -187,7 +188,8 @@ TEST(RouterLoss, BySequenceByFormula) {
         std::get<1>(scores.topk(2, -1)).flatten().bincount({}, 6).to(at::kDouble);
     expected += (scores.sum(0) * counts).sum().item<double>() * 6 / (2.0 * 4 * 4) / 3;
   }
-  EXPECT_NEAR(loss.forward(router, logits, rows, 1, context).item<double>(), 0.01 * expected, 1e-15);
+  EXPECT_NEAR(loss.forward(router, logits, rows, 1, context).item<double>(), 0.01 * expected,
+              1e-15);
   EXPECT_NEAR((sinks.load_balance_loss.at({1, 0}).item<double>()), expected, 1e-13);
   // Over the micro-batch: one group of 12 tokens.
   loss.scope = BalanceScope::kMicroBatch;
@@ -209,8 +211,8 @@ TEST(RouterLoss, TinyScoresKeepItsLeastValue) {
   Sinks sinks;
   RouterLoss loss;
   loss.balance = 1.0;
-  const at::Tensor value = loss.forward(router, logits, at::zeros({8}, at::kLong), 0,
-                                        context_of(1, 8, &sinks));
+  const at::Tensor value =
+      loss.forward(router, logits, at::zeros({8}, at::kLong), 0, context_of(1, 8, &sinks));
   EXPECT_NEAR(value.item<double>(), 1.0, 1e-12);
   EXPECT_TRUE(torch::autograd::grad({value}, {logits})[0].isfinite().all().item<bool>());
 }
@@ -250,7 +252,8 @@ TEST(MixtureOfExperts, EqualsEveryExpertOnEveryToken) {
   Sinks sinks;
   const LayerContext context = context_of(3, 4, &sinks);
   const at::Tensor x = sample_values({12, 5}, 0.8);
-  EXPECT_LT((run(moe, x, context)[0] - dense_reference(moe, x, 6)).abs().max().item<double>(), 1e-13);
+  EXPECT_LT((run(moe, x, context)[0] - dense_reference(moe, x, 6)).abs().max().item<double>(),
+            1e-13);
   EXPECT_EQ((sinks.tokens_per_expert.at({0, 0}).sum().item<int64_t>()), 24);
 }
 
@@ -279,7 +282,8 @@ TEST(MixtureOfExperts, AllTokensToOneExpert) {
   Sinks sinks;
   const LayerContext context = context_of(2, 4, &sinks);
   const at::Tensor x = sample_values({8, 5}, 0.8);
-  EXPECT_LT((run(moe, x, context)[0] - dense_reference(moe, x, 4)).abs().max().item<double>(), 1e-13);
+  EXPECT_LT((run(moe, x, context)[0] - dense_reference(moe, x, 4)).abs().max().item<double>(),
+            1e-13);
   EXPECT_TRUE(at::equal(sinks.tokens_per_expert.at({0, 0}), at::tensor({0, 0, 8, 0}, at::kLong)));
 }
 
@@ -300,18 +304,21 @@ TEST(MixtureOfExperts, PaddedTokensAreNeitherRoutedNorCounted) {
   const at::Tensor logits = at::linear(x.narrow(0, 6, 3), moe.router->weight.value);
   LayerContext one = context_of(1, 3, &alone);
   const double second =
-      moe.router_loss.forward(*moe.router, logits, at::zeros({3}, at::kLong), 0, one).item<double>();
+      moe.router_loss.forward(*moe.router, logits, at::zeros({3}, at::kLong), 0, one)
+          .item<double>();
   const at::Tensor first_logits = at::linear(x.narrow(0, 0, 6), moe.router->weight.value);
-  const double first = moe.router_loss
-                           .forward(*moe.router, first_logits, at::zeros({6}, at::kLong), 0, one)
-                           .item<double>();
+  const double first =
+      moe.router_loss.forward(*moe.router, first_logits, at::zeros({6}, at::kLong), 0, one)
+          .item<double>();
   EXPECT_NEAR(out[1].item<double>(), (first + second) / 2, 1e-13);
   // Nothing but padding still has a graph.
   context.padded.fill_(true);
   const at::Tensor leaf = x.clone().requires_grad_(true);
   const Tensors nothing = run(moe, leaf, context);
   EXPECT_EQ(nothing[0].abs().max().item<double>(), 0.0);
-  EXPECT_EQ(torch::autograd::grad({nothing[0].sum() + nothing[1]}, {leaf})[0].abs().max().item<double>(), 0.0);
+  EXPECT_EQ(
+      torch::autograd::grad({nothing[0].sum() + nothing[1]}, {leaf})[0].abs().max().item<double>(),
+      0.0);
 }
 
 }  // namespace

@@ -166,16 +166,15 @@ TEST(DispatcherBytes, AllToAllSendsWhatLeavesTheRank) {
     AllToAllDispatcher dispatcher(group);
     const auto call = dispatcher.dispatch(sample_values({tokens, kHidden}, 0.1), ids, {}, kExperts);
     const Range own = part_of(kExperts, 4, group.rank());
-    const int64_t leave =
-        ids.lt(own.begin).logical_or(ids.ge(own.end)).sum().item<int64_t>();
+    const int64_t leave = ids.lt(own.begin).logical_or(ids.ge(own.end)).sum().item<int64_t>();
     const int64_t row = kHidden * 8;
     const int64_t counts = 8 * (kExperts - own.size());
     EXPECT_EQ(group.stats().operations.at("all_to_all").bytes, leave * row + counts);
     // The way back sends what had come from others.
     const int64_t before = group.stats().operations.at("all_to_all").bytes;
     call->combine(call->rows, {});
-    at::Tensor both = at::tensor({leave, group.stats().operations.at("all_to_all").bytes - before},
-                                 at::kLong);
+    at::Tensor both =
+        at::tensor({leave, group.stats().operations.at("all_to_all").bytes - before}, at::kLong);
     group.all_reduce({both}).wait();
     EXPECT_EQ(both[1].item<int64_t>(), both[0].item<int64_t>() * row);
   });
@@ -187,8 +186,7 @@ TEST(DispatcherBytes, ATokenCrossesToANodeAtMostOnce) {
     const int64_t tokens = tokens_of(group.rank());
     const at::Tensor ids = spread_ids(group.rank(), tokens, k);
     const int64_t here = group.rank() / 2;
-    const int64_t pairs =
-        ids.div(kExperts / 2, "floor").ne(here).any(1).sum().item<int64_t>();
+    const int64_t pairs = ids.div(kExperts / 2, "floor").ne(here).any(1).sum().item<int64_t>();
     const int64_t choices_that_cross =
         ids.div(kExperts / 2, "floor").ne(here).sum().item<int64_t>();
     const at::Tensor x = sample_values({tokens, kHidden}, 0.1);
@@ -212,11 +210,14 @@ TEST(DispatcherBytes, ATokenCrossesToANodeAtMostOnce) {
 TEST(DispatcherFaults, ForwardSplitsOnTheWayBackAreRefused) {
   EXPECT_THROW(run_ranks(2,
                          [](const ProcessGroup& group) {
-                           // Rank 0 sends one row to itself and three to rank 1, rank 1 two and two.
-                           const std::vector<int64_t> sent =
-                               group.rank() == 0 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{2, 2};
-                           const std::vector<int64_t> received =
-                               group.rank() == 0 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{3, 2};
+                           // Rank 0 sends one row to itself and three to rank 1, rank 1 two and
+                           // two.
+                           const std::vector<int64_t> sent = group.rank() == 0
+                                                                 ? std::vector<int64_t>{1, 3}
+                                                                 : std::vector<int64_t>{2, 2};
+                           const std::vector<int64_t> received = group.rank() == 0
+                                                                     ? std::vector<int64_t>{1, 2}
+                                                                     : std::vector<int64_t>{3, 2};
                            at::Tensor rows = at::ones({received[0] + received[1], 2}, at::kDouble);
                            at::Tensor back = at::empty({sent[0] + sent[1], 2}, at::kDouble);
                            group.all_to_all(back, rows, sent, sent).wait();
