@@ -22,6 +22,7 @@ struct Flags {
   std::vector<std::string> set;
   int64_t ranks = 1;
   std::string plant;
+  std::string trace;
   int64_t steps = 3;
   std::string dtype = "float64";
   bool json = false;
@@ -68,6 +69,7 @@ int train(const Flags& flags) {
   RunOptions options;
   options.worker = worker_place();
   options.thread_ranks = flags.ranks;
+  options.trace = flags.trace;
   if (!flags.plant.empty()) options.faults = parse_fault(flags.plant);
   const int64_t world = options.worker ? options.worker->world : flags.ranks;
   return run_training(checked_config(flags, world), options);
@@ -122,6 +124,7 @@ int engine_main(int argc, char** argv) {
   };
   CLI::App* train_command = app.add_subcommand("train");
   common(train_command);
+  train_command->add_option("--trace", flags.trace);
   CLI::App* parity_command = app.add_subcommand("parity");
   common(parity_command);
   parity_command->add_option("--steps", flags.steps)->check(CLI::PositiveNumber);

@@ -17,6 +17,7 @@ ModelChunk::ModelChunk(std::vector<Call> calls, ShardingPolicy policy)
 }
 
 void ModelChunk::unshard(size_t call) {
+  const TimelineSpan span(timeline_, "gather", calls_[call].name);
   for (ShardedUnit* unit : calls_[call].units) unit->unshard();
 }
 
@@ -54,6 +55,7 @@ ModelChunk::ForwardRun ModelChunk::begin_forward(std::vector<at::Tensor> inputs,
 bool ModelChunk::ForwardRun::step() {
   if (next_ == chunk_->calls_.size()) return false;
   const Call& call = chunk_->calls_[next_];
+  const TimelineSpan span(chunk_->timeline_, "forward", call.name, frame_.context->micro_batch);
   chunk_->unshard(next_);
   if (next_ + 1 < chunk_->calls_.size()) chunk_->prefetch(next_ + 1);
   Saved saved = chunk_->run(call, tensors_, *frame_.context, !call.recompute);
@@ -92,6 +94,7 @@ bool ModelChunk::BackwardRun::step() {
   if (left_ == 0) return false;
   --left_;
   const Call& call = chunk_->calls_[left_];
+  const TimelineSpan span(chunk_->timeline_, "backward", call.name, frame_.context->micro_batch);
   chunk_->unshard(left_);
   if (left_ > 0) chunk_->prefetch(left_ - 1);
   Saved saved = std::move(frame_.calls[left_]);
@@ -132,6 +135,7 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
     input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
   }
   release(index);
+  const TimelineSpan span(timeline_, "reduce", call.name);
   for (ShardedUnit* unit : call.units) {
     const auto count = static_cast<std::ptrdiff_t>(unit->weights().size());
     const auto first = grads.begin() + static_cast<std::ptrdiff_t>(next);
@@ -159,6 +163,7 @@ std::vector<at::Tensor> ModelChunk::backward(std::vector<at::Tensor> output_grad
 }
 
 void ModelChunk::finish_step() {
+  const TimelineSpan span(timeline_, "reduce", "rest");
   for (const Call& call : calls_) {
     for (ShardedUnit* unit : call.units) {
       unit->wait_reduce();

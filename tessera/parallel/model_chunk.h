@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/timeline.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/parallel/sharded_unit.h"
 
@@ -93,6 +94,11 @@ class ModelChunk {
   std::vector<at::Tensor> backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
                                    bool last_micro_batch);
 
+  /// Records what every call does from now on; nullptr: does not. Must outlive the chunk.
+  void set_timeline(Timeline* timeline) {
+    timeline_ = timeline;
+  }
+
   /// Waits for the reductions; frees what the policy kept.
   void finish_step();
 
@@ -116,6 +122,7 @@ class ModelChunk {
   std::vector<Call> calls_;
   ShardingPolicy policy_;
   std::map<int64_t, Frame> frames_;  // by micro-batch
+  Timeline* timeline_ = nullptr;
 };
 
 }  // namespace tessera

@@ -17,6 +17,11 @@ PipelineRuntime::PipelineRuntime(const ScheduleOptions& options, std::vector<Mod
       prepare_(std::move(prepare)),
       actions_(make_schedule(options).ranks.at(static_cast<size_t>(stages.rank()))) {}
 
+void PipelineRuntime::set_timeline(Timeline* timeline) {
+  timeline_ = timeline;
+  for (ModelChunk& chunk : chunks_) chunk.set_timeline(timeline);
+}
+
 void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
   TESSERA_CHECK_EQ(static_cast<int64_t>(contexts.size()), options_.micro_batches);
   backwards_.assign(chunks_.size(), 0);
@@ -113,6 +118,7 @@ void PipelineRuntime::end_backward(const Pass& pass, ModelChunk::BackwardRun& ru
 
 void PipelineRuntime::receive(const Action& action, std::map<Key, Incoming>& box,
                               const std::vector<LayerContext>& contexts) {
+  const TimelineSpan span(timeline_, "receive", {}, action.micro_batch);
   const auto [begin, end] = contexts[static_cast<size_t>(action.micro_batch)].residual_tokens;
   Incoming incoming;
   incoming.tensor = at::empty({end - begin, hidden_}, at::TensorOptions().dtype(dtype_));
@@ -124,6 +130,7 @@ void PipelineRuntime::receive(const Action& action, std::map<Key, Incoming>& box
 void PipelineRuntime::send(const Action& action, std::map<Key, at::Tensor>& box) {
   const auto found = box.find({action.chunk, action.micro_batch});
   TESSERA_CHECK(found != box.end(), "nothing to send for ", to_string(action));
+  const TimelineSpan span(timeline_, "send", {}, action.micro_batch);
   at::Tensor tensor = found->second.contiguous();
   box.erase(found);
   Work work = stages_.send(tensor, static_cast<int>(action.peer), action.tag);
@@ -137,7 +144,10 @@ void PipelineRuntime::send(const Action& action, std::map<Key, at::Tensor>& box)
 at::Tensor PipelineRuntime::take(std::map<Key, Incoming>& box, const Key& key) {
   const auto found = box.find(key);
   TESSERA_CHECK(found != box.end(), "chunk ", key.first, " has nothing for micro-batch ", key.second);
-  found->second.work.wait();
+  {
+    const TimelineSpan span(timeline_, "receive", {}, key.second);
+    found->second.work.wait();
+  }
   at::Tensor tensor = std::move(found->second.tensor);
   box.erase(found);
   return tensor;

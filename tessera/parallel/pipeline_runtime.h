@@ -31,6 +31,9 @@ class PipelineRuntime {
   /// contexts[i] is micro-batch i.
   void run(std::vector<LayerContext>& contexts);
 
+  /// Records messages and the chunks' calls; must outlive it.
+  void set_timeline(Timeline* timeline);
+
   const std::vector<Action>& actions() const {
     return actions_;
   }
@@ -68,6 +71,7 @@ class PipelineRuntime {
   std::vector<std::pair<Work, at::Tensor>> sending_;    // with overlap: waited for at the end
   int64_t peak_live_ = 0;
   std::vector<int64_t> backwards_;                      // done, by chunk
+  Timeline* timeline_ = nullptr;
 };
 
 }  // namespace tessera

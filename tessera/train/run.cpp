@@ -9,6 +9,7 @@
 #include "tessera/dist/process_world.h"
 #include "tessera/dist/run_ranks.h"
 #include "tessera/train/dataset.h"
+#include "tessera/train/trace.h"
 #include "tessera/train/trainer.h"
 
 namespace tessera {
@@ -45,6 +46,7 @@ int run_training(const Config& config, const RunOptions& options) {
   std::optional<MetricsWriter> writer;
   if (first_rank(options) == 0) {
     if (!supply.warning().empty()) log_warning(supply.warning());
+    if (!options.trace.empty()) check_trace_file(options.trace);
   }
 
   TrainerOptions trainer_options;
@@ -57,10 +59,14 @@ int run_training(const Config& config, const RunOptions& options) {
   };
   std::atomic<int> stopped{0};
   const auto rank_main = [&](const ProcessGroup& world) {
-    Trainer trainer(config, world, trainer_options);
+    Timeline timeline;
+    TrainerOptions own = trainer_options;
+    if (!options.trace.empty()) own.timeline = &timeline;
+    Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples());
     const int signal = trainer.run();
     if (signal != 0) stopped = signal;
+    if (!options.trace.empty()) write_trace(options.trace, timeline, world);
   };
   if (options.worker) {
     const WorkerPlace& w = *options.worker;

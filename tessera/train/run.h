@@ -24,6 +24,7 @@ struct RunOptions {
   int64_t thread_ranks = 1;          // without `worker`: ranks as threads of this process
   std::optional<WorkerPlace> worker;  // this process is one rank of several
   Faults faults;
+  std::string trace;  // file for the timelines of all ranks; empty: none
 };
 
 /// Trains by the file. Returns 0, or 128 + the signal that ended it early (SIGINT, SIGTERM: the

@@ -48,6 +48,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       schedule_options(config_, plan_), model_->chunks, mesh_["pp"], config_.model.hidden_size,
       scalar_type(config_.model.compute_dtype),
       [this](LayerContext& context) { model_->decoders.front()->prepare(context); });
+  pipeline_->set_timeline(options_.timeline);
   optimizer_ = make_optimizer(config_.optimizer, model_->table);
   checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
                                                   *optimizer_, mesh_);
@@ -76,13 +77,18 @@ int Trainer::run() {
 
 StepMetrics Trainer::train_step() {
   const auto start = std::chrono::steady_clock::now();
+  Timeline* const timeline = options_.timeline;
+  const TimelineSpan step_span(timeline, "step");
   StepMetrics metrics;
   metrics.step = step_ + 1;
   metrics.lr = learning_rate(config_.lr_scheduler, config_.training.steps, step_);
 
   // This rank's micro-batches, and the one denominator of every loss: labels that count in the
   // whole global batch.
-  std::vector<MicroBatch> batch = loader_->next();
+  std::vector<MicroBatch> batch = [&] {
+    const TimelineSpan span(timeline, "load");
+    return loader_->next();
+  }();
   at::Tensor counts = at::tensor(
       {unmasked_tokens(batch), real_positions(batch), next_unmasked_tokens(batch)}, at::kLong);
   mesh_["loss"].all_reduce({counts}).wait();
@@ -106,7 +112,10 @@ StepMetrics Trainer::train_step() {
   pipeline_->run(contexts);
 
   // What is still partial; then every rank has its boxes of the true gradient.
-  finish_gradients(model_->table, mesh_);
+  {
+    const TimelineSpan span(timeline, "reduce", "partial gradients");
+    finish_gradients(model_->table, mesh_);
+  }
   if (options_.on_gradients) options_.on_gradients(metrics.step, model_->table, mesh_);
 
   // The norm counts each logical element once; loss, norm and signals travel as one message.
@@ -123,6 +132,7 @@ StepMetrics Trainer::train_step() {
   writing_ = sums.writing > 0;
 
   if (metrics.updated) {
+    const TimelineSpan span(timeline, "update");
     optimizer_->step(metrics.lr, clip_coefficient(metrics.grad_norm, config_.training.max_norm));
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);
   } else if (mesh_.rank() == 0) {

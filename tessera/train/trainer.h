@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "tessera/base/timeline.h"
 #include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
 #include "tessera/data/loader.h"
@@ -33,6 +34,7 @@ struct TrainerOptions {
   /// Set by a signal: the run ends after the current step, on all ranks alike.
   const std::atomic<int>* stop_signal = nullptr;
   Faults faults;
+  Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer
 };
 
 class Trainer {
