@@ -87,8 +87,10 @@ std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const Para
     for (const auto& [axis, bytes] : by_axis) {
       const int64_t n = axis == "efsdp" ? dims.efsdp() : dims.fsdp();
       if (n == 1) continue;
-      count(plan[axis], "all_gather", gathers, gathers * (n - 1) * bytes.own);
-      count(plan[axis], "reduce_scatter", reductions, reductions * bytes.reduced);
+      // The copy of a tied matrix travels in the message of the head's unit.
+      const bool alone = !(unit.is_copy && tied_head);
+      count(plan[axis], "all_gather", alone ? gathers : 0, gathers * (n - 1) * bytes.own);
+      count(plan[axis], "reduce_scatter", alone ? reductions : 0, reductions * bytes.reduced);
     }
   }
   if (const int64_t bytes = shared_embedding_bytes(config, dims, stage, rank); bytes > 0) {
