@@ -3,6 +3,7 @@
 #include "tessera/config/derive.h"
 #include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/data_plan.h"
+#include "tessera/planner/expert_plan.h"
 #include "tessera/planner/flops.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"
@@ -64,6 +65,7 @@ Plan make_plan(const Config& config, int64_t world) {
     }
   }
   plan_ranks(config, stages, plan);
+  plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
   if (plan.dims.pp > 1) {
     plan.pipeline = plan_pipeline(config, plan.dims, plan.stages, plan.batch.micro_batches);
   }

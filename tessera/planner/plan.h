@@ -76,6 +76,24 @@ struct PipelinePlan {
   double better_idle_over_ideal = 0.0;
 };
 
+/// Tokens on their way to experts, with even routing: what the busiest rank sends in a step, forward
+/// and backward, without recomputation.
+struct ExpertPlan {
+  struct Bytes {
+    int64_t in_node = 0;  // to ranks of the same node
+    int64_t between = 0;  // to other nodes
+  };
+  int64_t experts = 0;          // of a layer
+  int64_t experts_of_rank = 0;
+  int64_t layers = 0;           // with experts, of the stage that has most
+  int64_t nodes = 1;            // of npu_nums_per_device ranks, in an ep group
+  Bytes all_to_all;             // alltoall
+  std::optional<Bytes> by_node;  // alltoall_deredundancy, where it is legal
+
+  /// Between nodes de-redundancy sends less.
+  bool pays() const { return by_node && by_node->between < all_to_all.between; }
+};
+
 struct DataPlan {
   int64_t samples = 0;         // in the order
   double steps_in_data = 0.0;  // samples over the effective batch
@@ -96,8 +114,9 @@ struct Plan {
   std::vector<MemoryPlan> memory;  // [world]
   /// [world] axis name -> what the rank sends over it: weights and gradients ("fsdp", "efsdp",
   /// "dp_replicate", "embedding": a tied one on two stages), activations of dense models ("tp",
-  /// "pp"). Left out: a few numbers a step (token count, norm), and cp and ep.
+  /// "pp"). Left out: a few numbers a step (token count, norm), and cp; ep is in `experts`.
   std::vector<std::map<std::string, TrafficPlan>> traffic;
+  std::optional<ExpertPlan> experts;     // ep > 1
   std::optional<PipelinePlan> pipeline;  // pp > 1
   DataPlan data;
 };

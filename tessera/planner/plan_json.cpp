@@ -105,6 +105,20 @@ Json pipeline(const PipelinePlan& plan) {
   return json;
 }
 
+Json experts(const ExpertPlan& plan) {
+  const auto bytes = [](const ExpertPlan::Bytes& b) {
+    return Json{{"in_node", b.in_node}, {"between_nodes", b.between}};
+  };
+  Json json = {{"experts", plan.experts},
+               {"experts_per_rank", plan.experts_of_rank},
+               {"layers", plan.layers},
+               {"nodes", plan.nodes},
+               {"alltoall", bytes(plan.all_to_all)}};
+  if (plan.by_node) json["alltoall_deredundancy"] = bytes(*plan.by_node);
+  json["deredundancy_pays"] = plan.pays();
+  return json;
+}
+
 Json data(const DataPlan& plan) {
   if (!plan.problem.empty()) return {{"problem", plan.problem}};
   Json json = {
@@ -134,6 +148,7 @@ std::string to_json(const Plan& plan) {
     json["memory_per_rank"] = memory(plan);
     json["sent_per_rank_and_step"] = traffic(plan);
   }
+  if (plan.experts) json["experts"] = experts(*plan.experts);
   if (plan.pipeline) json["pipeline"] = pipeline(*plan.pipeline);
   json["data"] = data(plan.data);
   json["ranks"] = coordinates(plan);

@@ -164,6 +164,24 @@ std::string traffic_text(const Plan& plan) {
   return text;
 }
 
+std::string experts_text(const ExpertPlan& plan) {
+  std::string text =
+      fmt::format("experts  {} of {} a rank in {} layers; with even routing a rank sends a step\n",
+                  plan.experts_of_rank, plan.experts, plan.layers);
+  const auto line = [](const char* name, const ExpertPlan::Bytes& bytes) {
+    return fmt::format("         {:<22} {:>9} in the node, {:>9} between nodes\n", name,
+                       bytes_text(bytes.in_node), bytes_text(bytes.between));
+  };
+  text += line("alltoall", plan.all_to_all);
+  if (!plan.by_node) {
+    return text + "         alltoall_deredundancy needs ep to be a multiple of npu_nums_per_device\n";
+  }
+  text += line("alltoall_deredundancy", *plan.by_node);
+  if (plan.nodes == 1) return text + "         one node: de-redundancy saves nothing\n";
+  return text + fmt::format("         over {} nodes de-redundancy {}\n", plan.nodes,
+                            plan.pays() ? "pays" : "does not pay");
+}
+
 // Only a short one: the text is to fit a screen.
 std::string table_text(const std::string& table) {
   if (std::count(table.begin(), table.end(), '\n') > kTableLines) return "";
@@ -241,6 +259,7 @@ std::string to_text(const Plan& plan) {
                         count_text(plan.parameters), plan.flops_per_step / 1e12);
     text += stages_text(plan) + memory_text(plan) + traffic_text(plan);
   }
+  if (plan.experts) text += experts_text(*plan.experts);
   if (plan.pipeline) text += pipeline_text(*plan.pipeline);
   return text + ranks_text(plan);
 }
