@@ -12,6 +12,12 @@ int64_t moments_per_element(const OptimizerConfig& optimizer) {
   return optimizer.amsgrad ? 3 : 2;
 }
 
+// In which a parameter is kept between steps; it is rounded to that before it is used.
+DType stored_dtype(const TensorGroup& group, const ModelConfig& model) {
+  if (is_norm(group.role)) return group.compute;
+  return group.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
+}
+
 // Bytes of a unit's full weights as `rank` computes with them; none where they are the masters
 // themselves.
 int64_t gathered_bytes(const Config& config, const ParallelDims& dims, const ModelUnit& unit,
@@ -21,7 +27,8 @@ int64_t gathered_bytes(const Config& config, const ParallelDims& dims, const Mod
   bool aliased = true;
   for (const TensorGroup& group : unit.tensors) {
     const bool sharded = is_expert(group.role) && dims.ep > 1 ? dims.efsdp() > 1 : dims.fsdp() > 1;
-    if (sharded || group.compute != master) aliased = false;
+    const bool rounded = size_of(stored_dtype(group, config.model)) < size_of(master);
+    if (sharded || group.compute != master || rounded) aliased = false;
     bytes +=
         group.count * size_of(group.compute) *
         local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
