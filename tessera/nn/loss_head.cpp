@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 
 // Logits of one chunk, when the number of chunks is left to us: small enough that a chunk is worked
 // on in the caches, large enough that the products run at their full rate.
-constexpr int64_t kChunkElements = int64_t{1} << 23;
+constexpr int64_t kChunkElements = int64_t{1} << 22;
 constexpr int64_t kLeastChunkTokens = 256;
 
 int64_t tokens_of_chunk(int64_t tokens, int64_t vocabulary, int64_t chunks) {
