@@ -119,7 +119,7 @@ int engine_main(int argc, char** argv) {
   const auto common = [&](CLI::App* command) {
     command->add_option("--config", flags.config)->required();
     command->add_option("--set", flags.set);
-    command->add_option("--ranks", flags.ranks)->check(CLI::PositiveNumber);
+    command->add_option("--ranks", flags.ranks)->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
     command->add_option("--plant", flags.plant);
   };
   CLI::App* train_command = app.add_subcommand("train");
@@ -127,7 +127,8 @@ int engine_main(int argc, char** argv) {
   train_command->add_option("--trace", flags.trace);
   CLI::App* parity_command = app.add_subcommand("parity");
   common(parity_command);
-  parity_command->add_option("--steps", flags.steps)->check(CLI::PositiveNumber);
+  parity_command->add_option("--steps", flags.steps)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   parity_command->add_option("--dtype", flags.dtype);
   parity_command->add_flag("--json", flags.json);
   FolderFlags folder;

@@ -59,8 +59,8 @@ void plain_write(const fs::path& path, const char* bytes, uint64_t count) {
 void plain_read(const fs::path& path, char* bytes, uint64_t count) {
   const int file = ::open(path.c_str(), O_RDONLY);
   for (uint64_t at = 0; at < count; at += 1 << 20) {
-    if (::pread(file, bytes + at, std::min<uint64_t>(1 << 20, count - at),
-                static_cast<off_t>(at)) < 0) {
+    if (::pread(file, bytes + at, std::min<uint64_t>(1 << 20, count - at), static_cast<off_t>(at)) <
+        0) {
       std::abort();
     }
   }
@@ -117,16 +117,16 @@ int main(int argc, char** argv) {
     report("state in memory", 1);
     for (int round = 0; round < 2; ++round) {
       report("plain write", timed([&] {
-        for (int i = 0; i < 3; ++i) {
-          plain_write(plain.string() + std::to_string(i), memory, row.value.nbytes());
-        }
-      }));
+               for (int i = 0; i < 3; ++i) {
+                 plain_write(plain.string() + std::to_string(i), memory, row.value.nbytes());
+               }
+             }));
       if (world.rank() == 0) drop_from_cache(root);
       report("plain read", timed([&] {
-        for (int i = 0; i < 3; ++i) {
-          plain_read(plain.string() + std::to_string(i), memory, row.value.nbytes());
-        }
-      }));
+               for (int i = 0; i < 3; ++i) {
+                 plain_read(plain.string() + std::to_string(i), memory, row.value.nbytes());
+               }
+             }));
       for (int i = 0; i < 3; ++i) fs::remove(plain.string() + std::to_string(i));
 
       SaverOptions options;

@@ -99,7 +99,7 @@ void add_parity(CLI::App& app, Command& command) {
       "parity", "compares the layout with one rank: loss, norm, every gradient and value");
   flags->add_to(*parity);
   parity->add_option("--steps", flags->steps, "updates to compare")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   parity->add_option("--dtype", flags->dtype, "of the model and the computation")
       ->check(CLI::IsMember({"float64", "float32", "bfloat16"}))
@@ -148,7 +148,7 @@ void add_export(CLI::App& app, Command& command) {
   exporter->add_option("--tokenizer", flags->tokenizer,
                        "folder whose tokenizer files are copied (default: the run's)");
   exporter->add_option("--shard-bytes", flags->shard_bytes, "largest file")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   exporter->footer(
       "Examples:\n  tessera export --checkpoint output/checkpoint --output model --dtype bfloat16");

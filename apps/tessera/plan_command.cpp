@@ -58,7 +58,7 @@ void add_plan_command(CLI::App& app, Command& command) {
   plan->add_option("--config", flags->config, "the configuration, a YAML file")->required();
   plan->add_option("--ranks", flags->ranks, "the world size")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   plan->add_option("--set", flags->overrides, "section.field=value: replaces one value; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -64,7 +64,9 @@ class InternalError : public Error {
 namespace detail {
 
 template <typename T>
-concept Streamable = requires(std::ostringstream& out, const T& value) { out << value; };
+concept Streamable = requires(std::ostringstream& out, const T& value) {
+  out << value;
+};
 
 template <typename T>
 void append(std::ostringstream& out, const T& value) {
@@ -90,8 +92,8 @@ std::string concat(const Args&... args) {
   return out.str();
 }
 
-[[noreturn]] void check_failed(
-    const char* file, int line, const char* expression, const std::string& message);
+[[noreturn]] void check_failed(const char* file, int line, const char* expression,
+                               const std::string& message);
 
 // Both operands are evaluated once. Returns the message when `a == b` does not hold.
 template <typename A, typename B, typename... Args>
@@ -111,19 +113,19 @@ std::optional<std::string> compare_equal(const A& a, const B& b, const Args&... 
 }  // namespace tessera
 
 /// Throws InternalError with the expression, the place and the message (any streamable values).
-#define TESSERA_CHECK(cond, ...)                                                   \
-  do {                                                                             \
-    if (!(cond)) [[unlikely]] {                                                    \
-      ::tessera::detail::check_failed(                                             \
-          __FILE__, __LINE__, #cond, ::tessera::detail::concat(__VA_ARGS__));      \
-    }                                                                              \
+#define TESSERA_CHECK(cond, ...)                                               \
+  do {                                                                         \
+    if (!(cond)) [[unlikely]] {                                                \
+      ::tessera::detail::check_failed(__FILE__, __LINE__, #cond,               \
+                                      ::tessera::detail::concat(__VA_ARGS__)); \
+    }                                                                          \
   } while (false)
 
 /// As TESSERA_CHECK(a == b), and prints both values.
-#define TESSERA_CHECK_EQ(a, b, ...)                                                      \
-  do {                                                                                   \
-    if (auto text_ = ::tessera::detail::compare_equal((a), (b) __VA_OPT__(, ) __VA_ARGS__)) \
-      [[unlikely]] {                                                                     \
-      ::tessera::detail::check_failed(__FILE__, __LINE__, #a " == " #b, *text_);         \
-    }                                                                                    \
+#define TESSERA_CHECK_EQ(a, b, ...)                                                        \
+  do {                                                                                     \
+    if (auto text_ = ::tessera::detail::compare_equal((a), (b)__VA_OPT__(, ) __VA_ARGS__)) \
+        [[unlikely]] {                                                                     \
+      ::tessera::detail::check_failed(__FILE__, __LINE__, #a " == " #b, *text_);           \
+    }                                                                                      \
   } while (false)

@@ -1,7 +1,7 @@
 #pragma once
 
-// How a tensor is cut over the axes of the device mesh. Plain data, shared by layers (which carry it
-// without knowing what it means), by the parameter table, the planner and the checkpoint.
+// How a tensor is cut over the axes of the device mesh. Plain data, shared by layers (which carry
+// it without knowing what it means), by the parameter table, the planner and the checkpoint.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,9 +24,7 @@ struct AxisCut {
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
-  int64_t size() const {
-    return end - begin;
-  }
+  int64_t size() const { return end - begin; }
   bool operator==(const Range&) const = default;
 };
 
@@ -43,9 +41,7 @@ struct Box {
 };
 
 /// Rows of the largest part when `extent` is cut into `parts`: ceil(extent / parts).
-inline int64_t largest_part(int64_t extent, int64_t parts) {
-  return (extent + parts - 1) / parts;
-}
+inline int64_t largest_part(int64_t extent, int64_t parts) { return (extent + parts - 1) / parts; }
 
 /// Part `index` of `parts`: every part is largest_part() long but the last ones, which are shorter
 /// or empty. The one rule by which any extent is cut anywhere in Tessera.

@@ -6,9 +6,7 @@ namespace {
 // About 100 MB of events; a viewer opens no more than that anyway.
 constexpr size_t kMostEvents = 1'000'000;
 
-int64_t nanoseconds(std::chrono::nanoseconds duration) {
-  return duration.count();
-}
+int64_t nanoseconds(std::chrono::nanoseconds duration) { return duration.count(); }
 
 }  // namespace
 

@@ -24,13 +24,9 @@ class Timeline {
   Timeline();
   void record(const char* kind, std::string_view what, int64_t micro_batch, Clock::time_point begin,
               Clock::time_point end);
-  const std::vector<Event>& events() const {
-    return events_;
-  }
+  const std::vector<Event>& events() const { return events_; }
   /// Left out because there were too many.
-  int64_t dropped() const {
-    return dropped_;
-  }
+  int64_t dropped() const { return dropped_; }
 
  private:
   Clock::time_point start_;

@@ -64,8 +64,8 @@ Config config_of(const Manifest& manifest, const fs::path& folder) {
 at::ScalarType exported_type(const ParamSpec& spec, const StoredTensor& tensor,
                              const ModelConfig& model) {
   if (!spec.trainable) return tensor.dtype;
-  const DType stored = spec.role == ParamRole::kEmbedding ? model.embedding_params_dtype
-                                                          : model.params_dtype;
+  const DType stored =
+      spec.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
   return stored == DType::kBFloat16 ? at::kBFloat16 : tensor.dtype;
 }
 
@@ -78,9 +78,9 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const Mo
   for (const ParamSpec& spec : model) {
     if (!spec.tied_to.empty()) continue;
     const StoredTensor& tensor = manifest.weights.at(spec.name);
-    const Exported next{spec.name, &tensor,
-                        options.dtype ? scalar_type_of(*options.dtype)
-                                      : exported_type(spec, tensor, config)};
+    const Exported next{
+        spec.name, &tensor,
+        options.dtype ? scalar_type_of(*options.dtype) : exported_type(spec, tensor, config)};
     if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
       files.emplace_back();
       filled = 0;

@@ -9,11 +9,11 @@ namespace tessera {
 
 /// How an update's samples are cut. `micro_batches` = floor(global / (batch ranks * local)).
 struct BatchPlan {
-  int64_t batch_ranks = 1;       // dp_replicate * dp_shard
-  int64_t local_batch = 1;       // sequences of one micro-batch on one batch rank
-  int64_t micro_batches = 1;     // accumulation steps; 0: the batch ranks need more than asked
-  int64_t asked_batch = 1;       // training.global_batch_size
-  int64_t effective_batch = 1;   // batch_ranks * local_batch * micro_batches: what is trained on
+  int64_t batch_ranks = 1;      // dp_replicate * dp_shard
+  int64_t local_batch = 1;      // sequences of one micro-batch on one batch rank
+  int64_t micro_batches = 1;    // accumulation steps; 0: the batch ranks need more than asked
+  int64_t asked_batch = 1;      // training.global_batch_size
+  int64_t effective_batch = 1;  // batch_ranks * local_batch * micro_batches: what is trained on
 
   bool operator==(const BatchPlan&) const = default;
 };

@@ -31,13 +31,13 @@ struct CheckpointConfig {
 };
 
 struct TrainingConfig {
-  int64_t steps = 1000;            // optimizer updates
-  int64_t local_batch_size = 1;    // sequences of a micro-batch on one batch rank
-  int64_t global_batch_size = 1;   // sequences of an update, over all batch ranks
-  double max_norm = 1.0;           // <= 0: no clipping
+  int64_t steps = 1000;           // optimizer updates
+  int64_t local_batch_size = 1;   // sequences of a micro-batch on one batch rank
+  int64_t global_batch_size = 1;  // sequences of an update, over all batch ranks
+  double max_norm = 1.0;          // <= 0: no clipping
   int64_t seed = 42;
   bool deterministic = false;
-  double timeout_seconds = 600.0;  // a collective that waits longer fails
+  double timeout_seconds = 600.0;                         // a collective that waits longer fails
   std::optional<std::vector<int64_t>> rampup_batch_size;  // only null is built
 
   bool operator==(const TrainingConfig&) const = default;
@@ -75,13 +75,13 @@ struct ParallelismConfig {
   int64_t pipeline_parallel_interleave_num = 1;  // chunks a stage
   bool pipeline_parallel_overlap_p2p = false;
   bool pipeline_parallel_overlap_b_f = false;
-  std::string pipeline_parallel_schedule = "1f1b";        // reserved
-  bool pipeline_parallel_enable_dxdw_split = false;       // reserved
-  int64_t pipeline_parallel_microbatch_size = 1;          // reserved: derived
+  std::string pipeline_parallel_schedule = "1f1b";   // reserved
+  bool pipeline_parallel_enable_dxdw_split = false;  // reserved
+  int64_t pipeline_parallel_microbatch_size = 1;     // reserved: derived
 
   int64_t expert_parallel = 1;
   std::string moe_token_dispatcher_type = "alltoall";  // alltoall, alltoall_deredundancy
-  int64_t npu_nums_per_device = 8;  // devices a node, for alltoall_deredundancy
+  int64_t npu_nums_per_device = 8;                     // devices a node, for alltoall_deredundancy
 
   bool operator==(const ParallelismConfig&) const = default;
 };
@@ -96,7 +96,7 @@ struct OptimizerConfig {
   bool amsgrad = false;
   bool maximize = false;
   bool enable_cpu_offload = false;  // only false is built
-  double momentum = 0.0;  // SGD
+  double momentum = 0.0;            // SGD
 
   bool operator==(const OptimizerConfig&) const = default;
 };

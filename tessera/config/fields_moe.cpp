@@ -60,8 +60,9 @@ std::vector<Field> moe_fields() {
                     "sub_seq_aux_loss only with coefficient 0.")
           .one_of("aux_loss, seq_aux_loss, global_aux_loss, sub_seq_aux_loss"),
       TESSERA_FIELD(model.moe_aux_loss_coeff, kHonoured, "Coefficient of it; 0: none.").at_least(0),
-      TESSERA_FIELD(model.moe_z_loss_coeff, kHonoured,
-                    "Coefficient of the mean over positions of logsumexp(router logits)^2; 0: none.")
+      TESSERA_FIELD(
+          model.moe_z_loss_coeff, kHonoured,
+          "Coefficient of the mean over positions of logsumexp(router logits)^2; 0: none.")
           .at_least(0),
       TESSERA_FIELD(model.moe_router_force_expert_balance, kHonoured,
                     "For measurements: experts in turn."),

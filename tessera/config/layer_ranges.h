@@ -30,12 +30,8 @@ struct LayerProblem {
 /// Reads "auto" or the list of ranges for `layers` layers on `stages` stages of `chunks` chunks.
 /// Everything that is wrong is appended to `problems`: number of entries or ranges, form, order,
 /// layers that are missing, doubled or too many; the result is then of no use.
-LayerPlacement place_layers(
-    const LayersPerStage& asked,
-    int64_t layers,
-    int64_t stages,
-    int64_t chunks,
-    std::vector<LayerProblem>& problems);
+LayerPlacement place_layers(const LayersPerStage& asked, int64_t layers, int64_t stages,
+                            int64_t chunks, std::vector<LayerProblem>& problems);
 
 /// The placement of a configuration without errors; one stage holds everything. Throws ConfigError.
 LayerPlacement place_layers(const Config& config);
@@ -46,7 +42,7 @@ std::vector<std::string> balanced_layers(int64_t layers, int64_t stages, int64_t
 
 /// Specs "n" or "a-b", strictly ascending and disjoint, below `layers`. The first problem is
 /// written to `problem`; the result is then empty.
-std::vector<LayerRange> parse_layer_specs(
-    const std::vector<std::string>& specs, int64_t layers, std::string& problem);
+std::vector<LayerRange> parse_layer_specs(const std::vector<std::string>& specs, int64_t layers,
+                                          std::string& problem);
 
 }  // namespace tessera

@@ -26,11 +26,9 @@ ConfigResult load_config(const std::string& path, const std::vector<std::string>
 
 /// The same for a text; `name` stands for the file in messages, `directory` is where relative
 /// paths are looked up first.
-ConfigResult load_config_text(
-    const std::string& text,
-    const std::string& name,
-    const std::string& directory,
-    const std::vector<std::string>& set_overrides);
+ConfigResult load_config_text(const std::string& text, const std::string& name,
+                              const std::string& directory,
+                              const std::vector<std::string>& set_overrides);
 
 /// The resolved configuration as YAML: read again it gives the same Config.
 std::string to_yaml(const Config& config);

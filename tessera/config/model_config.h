@@ -14,15 +14,15 @@ namespace tessera {
 struct RopeScaling {
   std::string rope_type = "default";  // default, linear, llama3, yarn
   double factor = 1.0;
-  double low_freq_factor = 1.0;   // llama3
-  double high_freq_factor = 4.0;  // llama3
+  double low_freq_factor = 1.0;                             // llama3
+  double high_freq_factor = 4.0;                            // llama3
   std::optional<int64_t> original_max_position_embeddings;  // llama3, yarn
-  std::optional<double> mscale;          // yarn: together with mscale_all_dim
-  std::optional<double> mscale_all_dim;  // yarn
-  double beta_fast = 32.0;               // yarn
-  double beta_slow = 1.0;                // yarn
+  std::optional<double> mscale;                             // yarn: together with mscale_all_dim
+  std::optional<double> mscale_all_dim;                     // yarn
+  double beta_fast = 32.0;                                  // yarn
+  double beta_slow = 1.0;                                   // yarn
   std::optional<double> attention_factor;  // yarn: replaces the factor on cos and sin
-  bool truncate = true;  // yarn: whole dimensions as the ends of the ramp
+  bool truncate = true;                    // yarn: whole dimensions as the ends of the ramp
 
   bool operator==(const RopeScaling&) const = default;
 };
@@ -50,10 +50,10 @@ struct ModelConfig {
   RopeScaling rope_scaling;
   int64_t max_position_embeddings = 32768;
   std::string position_embedding_type = "rope";  // rope, yarn
-  bool attention_bias = false;   // q, k, v and o (deepseek_v3: q_a, kv_a and o)
-  bool mlp_bias = false;         // llama only
-  bool add_bias_linear = false;    // only false is built
-  bool gated_linear_unit = true;   // only true is built
+  bool attention_bias = false;                   // q, k, v and o (deepseek_v3: q_a, kv_a and o)
+  bool mlp_bias = false;                         // llama only
+  bool add_bias_linear = false;                  // only false is built
+  bool gated_linear_unit = true;                 // only true is built
   bool apply_residual_connection_post_layernorm = false;  // only false is built
   std::string normalization = "RMSNorm";
   bool tie_word_embeddings = false;
@@ -106,8 +106,8 @@ struct ModelConfig {
   bool norm_topk_prob = true;
   int64_t first_k_dense_replace = 0;
   std::variant<int64_t, std::vector<int64_t>> moe_layer_freq = int64_t{1};
-  int64_t decoder_sparse_step = 1;        // qwen3_moe: layer i is MoE iff (i + 1) % step == 0
-  std::vector<int64_t> mlp_only_layers;   // qwen3_moe: these layers are dense
+  int64_t decoder_sparse_step = 1;       // qwen3_moe: layer i is MoE iff (i + 1) % step == 0
+  std::vector<int64_t> mlp_only_layers;  // qwen3_moe: these layers are dense
   std::string moe_router_score_function = "softmax";  // softmax, sigmoid, sqrtsoftplus
   bool moe_router_enable_expert_bias = false;
   double moe_router_bias_update_rate = 0.001;

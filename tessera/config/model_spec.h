@@ -10,37 +10,37 @@ namespace tessera {
 
 /// What a parameter does: how it is cut and whether it is decayed follow from it.
 enum class ParamRole {
-  kEmbedding,     // [vocab, hidden]
-  kHead,          // [vocab, hidden]
-  kNorm,          // [hidden], final or of a layer
-  kAttnQ,         // [heads * head_dim, hidden]
-  kAttnK,         // [kv_heads * head_dim, hidden]
-  kAttnV,         // [kv_heads * head_dim, hidden]
-  kAttnO,         // [hidden, heads * head_dim]
+  kEmbedding,  // [vocab, hidden]
+  kHead,       // [vocab, hidden]
+  kNorm,       // [hidden], final or of a layer
+  kAttnQ,      // [heads * head_dim, hidden]
+  kAttnK,      // [kv_heads * head_dim, hidden]
+  kAttnV,      // [kv_heads * head_dim, hidden]
+  kAttnO,      // [hidden, heads * head_dim]
   kAttnQBias,
   kAttnKBias,
   kAttnVBias,
   kAttnOBias,
-  kQNorm,         // [head_dim]; MLA: [q_lora_rank]
-  kKNorm,         // [head_dim]; MLA: [kv_lora_rank]
-  kMlaQA,         // [q_lora_rank, hidden]
+  kQNorm,  // [head_dim]; MLA: [q_lora_rank]
+  kKNorm,  // [head_dim]; MLA: [kv_lora_rank]
+  kMlaQA,  // [q_lora_rank, hidden]
   kMlaQABias,
-  kMlaQB,         // [heads * (nope + rope), q_lora_rank]; without q_lora_rank [.., hidden]
-  kMlaKvA,        // [kv_lora_rank + rope, hidden]
+  kMlaQB,   // [heads * (nope + rope), q_lora_rank]; without q_lora_rank [.., hidden]
+  kMlaKvA,  // [kv_lora_rank + rope, hidden]
   kMlaKvABias,
-  kMlaKvB,        // [heads * (nope + v), kv_lora_rank]
-  kMlpGate,       // [intermediate, hidden]
-  kMlpUp,         // [intermediate, hidden]
-  kMlpDown,       // [hidden, intermediate]
+  kMlaKvB,   // [heads * (nope + v), kv_lora_rank]
+  kMlpGate,  // [intermediate, hidden]
+  kMlpUp,    // [intermediate, hidden]
+  kMlpDown,  // [hidden, intermediate]
   kMlpGateBias,
   kMlpUpBias,
   kMlpDownBias,
-  kRouter,        // [experts, hidden]
-  kRouterBias,    // [experts], moved by counts, not by gradients
-  kExpertGate,    // [moe_intermediate, hidden], one expert
+  kRouter,      // [experts, hidden]
+  kRouterBias,  // [experts], moved by counts, not by gradients
+  kExpertGate,  // [moe_intermediate, hidden], one expert
   kExpertUp,
-  kExpertDown,    // [hidden, moe_intermediate]
-  kSharedGate,    // [shared_intermediate, hidden]
+  kExpertDown,  // [hidden, moe_intermediate]
+  kSharedGate,  // [shared_intermediate, hidden]
   kSharedUp,
   kSharedDown,
   kSharedExpertGate,  // [1, hidden]
@@ -53,10 +53,10 @@ struct ParamSpec {
   std::string name;            // Hugging Face name
   std::vector<int64_t> shape;  // as in the file: [out, in] for matrices
   ParamRole role = ParamRole::kNorm;
-  int64_t layer = -1;          // decoder layer (MTP layers follow), -1 outside the layers
-  int64_t expert = -1;         // index of the routed expert, else -1
-  std::string tied_to;         // name of the parameter whose storage this is, else empty
-  bool trainable = true;       // false: a buffer such as the router's selection bias
+  int64_t layer = -1;     // decoder layer (MTP layers follow), -1 outside the layers
+  int64_t expert = -1;    // index of the routed expert, else -1
+  std::string tied_to;    // name of the parameter whose storage this is, else empty
+  bool trainable = true;  // false: a buffer such as the router's selection bias
 
   int64_t numel() const;
 };

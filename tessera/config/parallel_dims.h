@@ -15,8 +15,8 @@ namespace tessera {
 enum class Axis { kPp, kDpReplicate, kDpShard, kCp, kTp, kFsdp, kBatch, kLoss, kEp, kEfsdp };
 
 inline constexpr std::array<Axis, 10> kAllAxes = {
-    Axis::kPp, Axis::kDpReplicate, Axis::kDpShard, Axis::kCp, Axis::kTp,
-    Axis::kFsdp, Axis::kBatch, Axis::kLoss, Axis::kEp, Axis::kEfsdp};
+    Axis::kPp,   Axis::kDpReplicate, Axis::kDpShard, Axis::kCp, Axis::kTp,
+    Axis::kFsdp, Axis::kBatch,       Axis::kLoss,    Axis::kEp, Axis::kEfsdp};
 
 /// "pp", "dp_replicate", ...
 std::string_view axis_name(Axis axis);

@@ -16,8 +16,8 @@ std::string resolve_prefix(const std::string& directory, const std::string& pref
 /// Whether `directory` is a Hugging Face folder: it holds a config.json, and is no checkpoint.
 bool is_hf_folder(const std::string& directory);
 
-/// The checkpoint at `directory` (it, or the one of several that the pointer names) if a config.json
-/// is in it; else empty.
+/// The checkpoint at `directory` (it, or the one of several that the pointer names) if a
+/// config.json is in it; else empty.
 std::string checkpoint_with_config(const std::string& directory);
 
 /// Where checkpoints go: checkpoint.save_path, else <output_dir>/checkpoint.

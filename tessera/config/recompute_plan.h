@@ -23,9 +23,7 @@ class RecomputePlan {
   explicit RecomputePlan(const Config& config);
 
   /// The layer as a whole.
-  bool whole(int64_t layer) const {
-    return layers_.contains(layer);
-  }
+  bool whole(int64_t layer) const { return layers_.contains(layer); }
   /// One of its sub-modules, which goes by any of `names`: a pattern given for this layer matches
   /// one of them in full. Never in a layer that is recomputed as a whole.
   bool selects(int64_t layer, const std::vector<std::string>& names) const;

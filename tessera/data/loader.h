@@ -24,8 +24,8 @@ struct LoaderOptions {
   int64_t micro_batches = 1;     // per step and rank
   int64_t cp_rank = 0;
   int64_t cp_degree = 1;
-  /// Neighbours of the cp group that trade heads for sequence: `balance` concerns the split over the
-  /// cp_degree / cp_inner rows of them, inside which a part is cut into equal runs.
+  /// Neighbours of the cp group that trade heads for sequence: `balance` concerns the split over
+  /// the cp_degree / cp_inner rows of them, inside which a part is cut into equal runs.
   int64_t cp_inner = 1;
   TokenBalance balance = TokenBalance::kContiguous;
   bool drop_remainder = true;  // a pass ends before a step that it cannot fill; else that step

@@ -25,8 +25,8 @@ using Pieces = std::vector<Range>;
 std::vector<Pieces> split_row(int64_t seq_length, std::span<const int64_t> document_ends,
                               int64_t cp_degree, TokenBalance balance);
 
-/// `pieces` cut into `parts` runs of equally many places, in order. Throws ConfigError unless `parts`
-/// divides them.
+/// `pieces` cut into `parts` runs of equally many places, in order. Throws ConfigError unless
+/// `parts` divides them.
 std::vector<Pieces> split_pieces(const Pieces& pieces, int64_t parts);
 
 /// Attention work of the queries in `pieces`: for each, the number of keys that it sees (itself and

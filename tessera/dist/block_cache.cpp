@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// From this size on blocks are mapped by themselves, on a boundary of huge pages, which the kernel is
-// asked to use: one fault per 2 MiB.
+// From this size on blocks are mapped by themselves, on a boundary of huge pages, which the kernel
+// is asked to use: one fault per 2 MiB.
 constexpr size_t kMapped = 4 << 20;
 constexpr size_t kHugePage = 2 << 20;
 
@@ -50,19 +50,16 @@ void raise(std::atomic<size_t>& most, size_t value) {
 
 // Class 8 k + j, j in 0 to 7, holds blocks of (8 + j) 2^(k+9) bytes; all are multiples of a page.
 size_t BlockCache::class_of(size_t bytes) {
-  const auto exponent = static_cast<size_t>(std::bit_width(bytes - 1)) - 4;  // bytes <= 16 * 2^exponent
+  const auto exponent =
+      static_cast<size_t>(std::bit_width(bytes - 1)) - 4;  // bytes <= 16 * 2^exponent
   const size_t unit = size_t{1} << exponent;
   const size_t eighths = (bytes + unit - 1) / unit;  // 9 to 16
   return 8 * (exponent - 9) + eighths - 8;
 }
 
-size_t BlockCache::size_of_class(size_t index) {
-  return (8 + index % 8) << (index / 8 + 9);
-}
+size_t BlockCache::size_of_class(size_t index) { return (8 + index % 8) << (index / 8 + 9); }
 
-size_t BlockCache::rounded(size_t bytes) {
-  return size_of_class(class_of(bytes));
-}
+size_t BlockCache::rounded(size_t bytes) { return size_of_class(class_of(bytes)); }
 
 void* BlockCache::pop(size_t index) {
   Class& list = classes_[index];

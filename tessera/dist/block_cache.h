@@ -1,7 +1,7 @@
 #pragma once
 
-// Large blocks of host memory that are kept for the next who asks: freshly mapped pages (a fault and
-// a zeroing each) cost most of the system time of a training step on CPUs.
+// Large blocks of host memory that are kept for the next who asks: freshly mapped pages (a fault
+// and a zeroing each) cost most of the system time of a training step on CPUs.
 
 #include <array>
 #include <atomic>
@@ -20,17 +20,15 @@ class BlockCache {
   /// `bytes` rounded up to the size a block for them really has: eight sizes per power of two.
   static size_t rounded(size_t bytes);
 
-  /// A block of rounded(bytes), for bytes >= kSmallest; its content is arbitrary. nullptr if there is
-  /// no memory.
+  /// A block of rounded(bytes), for bytes >= kSmallest; its content is arbitrary. nullptr if there
+  /// is no memory.
   void* take(size_t bytes);
   /// Gives back a block of rounded(bytes).
   void give(void* block, size_t bytes);
   /// Gives all kept blocks to the system.
   void release();
 
-  size_t kept_bytes() const {
-    return kept_.load();
-  }
+  size_t kept_bytes() const { return kept_.load(); }
 
  private:
   static constexpr size_t kClasses = 8 * 40;

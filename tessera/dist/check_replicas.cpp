@@ -34,7 +34,8 @@ std::vector<ReplicaDifference> check_replicas(const ParamTable& table, const Dev
     if (group.size() == 1) continue;
     at::Tensor own = at::empty({static_cast<int64_t>(params.size())}, at::kLong);
     for (size_t i = 0; i < params.size(); ++i) {
-      own.mutable_data_ptr<int64_t>()[i] = hash_bits(gradients ? params[i]->grad : params[i]->value);
+      own.mutable_data_ptr<int64_t>()[i] =
+          hash_bits(gradients ? params[i]->grad : params[i]->value);
     }
     at::Tensor all = at::empty({own.numel() * group.size()}, at::kLong);
     group.all_gather({all}, {own}).wait();
@@ -59,7 +60,8 @@ std::vector<ReplicaDifference> check_replicas(const ParamTable& table, const Dev
       std::istringstream words(line);
       ReplicaDifference difference;
       words >> difference.name >> difference.axis;
-      auto& merged = differences.try_emplace({difference.name, difference.axis}, difference).first->second;
+      auto& merged =
+          differences.try_emplace({difference.name, difference.axis}, difference).first->second;
       for (int rank; words >> rank;) merged.ranks.push_back(rank);
     }
   }

@@ -40,7 +40,8 @@ DeviceMesh::DeviceMesh(const ParallelDims& dims, const ProcessGroup& world) : di
   made.emplace(everyone, "world");
   const auto add = [&](const std::string& axis, const Members& members) {
     const auto [same, added] = made.emplace(members, axis);
-    groups_.emplace(axis, added ? world.split(members, axis) : groups_.at(same->second).alias(axis));
+    groups_.emplace(axis,
+                    added ? world.split(members, axis) : groups_.at(same->second).alias(axis));
   };
   for (const Axis axis : kAllAxes) add(std::string(axis_name(axis)), members_of(dims, axis));
   add("embedding", first_and_last_stages(dims));
@@ -67,16 +68,10 @@ ProcessGroup DeviceMesh::neighbours(std::string_view axis, int count) const {
   return made;
 }
 
-int DeviceMesh::coordinate(std::string_view axis) const {
-  return (*this)[axis].rank();
-}
+int DeviceMesh::coordinate(std::string_view axis) const { return (*this)[axis].rank(); }
 
-int DeviceMesh::size(std::string_view axis) const {
-  return (*this)[axis].size();
-}
+int DeviceMesh::size(std::string_view axis) const { return (*this)[axis].size(); }
 
-int DeviceMesh::rank() const {
-  return groups_.at("world").rank();
-}
+int DeviceMesh::rank() const { return groups_.at("world").rank(); }
 
 }  // namespace tessera

@@ -18,25 +18,22 @@ class DeviceMesh {
   DeviceMesh(const ParallelDims& dims, const ProcessGroup& world);
 
   /// The group of an axis: "pp", "dp_replicate", "dp_shard", "cp", "tp", "fsdp", "batch", "loss",
-  /// "ep", "efsdp", "world", or "embedding": the first and the last stage of a pipeline, which share
-  /// a tied matrix (every other rank is alone). An axis of size one is a real group. Axes with equal
-  /// members share a transport and keep counters of their own. InternalError for another name.
+  /// "ep", "efsdp", "world", or "embedding": the first and the last stage of a pipeline, which
+  /// share a tied matrix (every other rank is alone). An axis of size one is a real group. Axes
+  /// with equal members share a transport and keep counters of their own. InternalError for another
+  /// name.
   const ProcessGroup& operator[](std::string_view axis) const;
 
-  /// The runs of `count` neighbours of an axis, as those that hold copies of one part. The first call
-  /// with its arguments is collective over the axis.
+  /// The runs of `count` neighbours of an axis, as those that hold copies of one part. The first
+  /// call with its arguments is collective over the axis.
   ProcessGroup neighbours(std::string_view axis, int count) const;
 
   int coordinate(std::string_view axis) const;  // place on the axis
   int size(std::string_view axis) const;
   int rank() const;  // world rank
-  const ParallelDims& dims() const {
-    return dims_;
-  }
+  const ParallelDims& dims() const { return dims_; }
   /// Every axis and its group, for counters.
-  const std::map<std::string, ProcessGroup, std::less<>>& groups() const {
-    return groups_;
-  }
+  const std::map<std::string, ProcessGroup, std::less<>>& groups() const { return groups_; }
 
  private:
   ParallelDims dims_;

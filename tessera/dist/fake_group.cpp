@@ -16,8 +16,8 @@ class FakeImpl : public ProcessGroup::Impl {
  public:
   using Impl::Impl;
 
-  std::shared_ptr<Impl> split(
-      const std::vector<std::vector<int>>& members, const std::string& name) override {
+  std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
+                              const std::string& name) override {
     const std::vector<int>& own = member_list_of(members, ranks[rank]);
     const auto at = std::find(own.begin(), own.end(), ranks[rank]) - own.begin();
     return std::make_shared<FakeImpl>(static_cast<int>(at), own, name);
@@ -37,8 +37,8 @@ class FakeImpl : public ProcessGroup::Impl {
     return {};
   }
 
-  Work reduce_scatter(
-      ProcessGroup::Tensors shards, ProcessGroup::Tensors full, bool accumulate) override {
+  Work reduce_scatter(ProcessGroup::Tensors shards, ProcessGroup::Tensors full,
+                      bool accumulate) override {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < full.size(); ++i) {
       if (accumulate) {
@@ -50,9 +50,7 @@ class FakeImpl : public ProcessGroup::Impl {
     return {};
   }
 
-  Work all_reduce(ProcessGroup::Tensors, ReduceOp) override {
-    return {};
-  }
+  Work all_reduce(ProcessGroup::Tensors, ReduceOp) override { return {}; }
 
   Work all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_splits,
                   std::vector<int64_t> in_splits) override {
@@ -66,12 +64,8 @@ class FakeImpl : public ProcessGroup::Impl {
     return {};
   }
 
-  Work broadcast(ProcessGroup::Tensors, int) override {
-    return {};
-  }
-  Work send(at::Tensor, int, int64_t) override {
-    return {};
-  }
+  Work broadcast(ProcessGroup::Tensors, int) override { return {}; }
+  Work send(at::Tensor, int, int64_t) override { return {}; }
   Work recv(at::Tensor tensor, int, int64_t) override {
     const at::NoGradGuard no_grad;
     tensor.zero_();

@@ -33,9 +33,9 @@ struct GlobalParam {
 /// disagree about a shape or dtype or when the boxes of a parameter do not add up to it.
 std::vector<GlobalParam> gather_layout(const ParamTable& table, const ProcessGroup& world);
 
-/// The whole tensor on rank `root`, undefined elsewhere. `part` is what this rank holds ([box.sizes];
-/// anything, also undefined, on ranks without a box in `param`); all parts have one dtype, `dtype`.
-/// Every rank calls it.
+/// The whole tensor on rank `root`, undefined elsewhere. `part` is what this rank holds
+/// ([box.sizes]; anything, also undefined, on ranks without a box in `param`); all parts have one
+/// dtype, `dtype`. Every rank calls it.
 at::Tensor assemble(const GlobalParam& param, const at::Tensor& part, at::ScalarType dtype,
                     const ProcessGroup& world, int root = 0);
 

@@ -38,9 +38,7 @@ class GlooRequest : public MessageTransport::Request {
     throw MessageTransport::Failure("given up", false);
   }
 
-  void abort() override {
-    work_->abort();
-  }
+  void abort() override { work_->abort(); }
 
  private:
   const c10::intrusive_ptr<c10d::Work> work_;
@@ -50,9 +48,7 @@ class GlooRequest : public MessageTransport::Request {
 class BrokenRequest : public MessageTransport::Request {
  public:
   explicit BrokenRequest(std::string why) : why_(std::move(why)) {}
-  void wait(Clock::time_point) override {
-    throw MessageTransport::Failure(why_, false);
-  }
+  void wait(Clock::time_point) override { throw MessageTransport::Failure(why_, false); }
   void abort() override {}
 
  private:
@@ -65,15 +61,15 @@ class GlooTransport : public MessageTransport {
                 c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo)
       : meeting_(std::move(meeting)), gloo_(std::move(gloo)) {}
 
-  std::unique_ptr<Request> send(
-      const std::byte* data, int64_t bytes, int world_rank, int32_t tag) override {
+  std::unique_ptr<Request> send(const std::byte* data, int64_t bytes, int world_rank,
+                                int32_t tag) override {
     return started(data, bytes, [&](std::vector<at::Tensor>& tensors) {
       return gloo_->send(tensors, world_rank, tag);
     });
   }
 
-  std::unique_ptr<Request> recv(
-      std::byte* data, int64_t bytes, int world_rank, int32_t tag) override {
+  std::unique_ptr<Request> recv(std::byte* data, int64_t bytes, int world_rank,
+                                int32_t tag) override {
     return started(data, bytes, [&](std::vector<at::Tensor>& tensors) {
       return gloo_->recv(tensors, world_rank, tag);
     });

@@ -35,8 +35,7 @@ int64_t row_bytes(const at::Tensor& tensor) {
 
 }  // namespace
 
-LocalOp::LocalOp(int members, int64_t number)
-    : slots(members), number(number), waiting(members) {
+LocalOp::LocalOp(int members, int64_t number) : slots(members), number(number), waiting(members) {
   TESSERA_CHECK(members <= kMaxMembers, "a world of ", members, " threads");
 }
 
@@ -48,10 +47,10 @@ void LocalOp::add_units(int tensor, int from, int to, int64_t extent, int64_t gr
 
 void LocalOp::plan() {
   const LocalCall& first_call = slots[0].call;
-  const int tensors = static_cast<int>(
-      signature.kind() == OpKind::kBroadcast || signature.kind() == OpKind::kAllReduce
-          ? first_call.out.size()
-          : first_call.in.size());
+  const int tensors = static_cast<int>(signature.kind() == OpKind::kBroadcast ||
+                                               signature.kind() == OpKind::kAllReduce
+                                           ? first_call.out.size()
+                                           : first_call.in.size());
   for (int i = 0; i < tensors; ++i) {
     switch (signature.kind()) {
       case OpKind::kAllGather:
@@ -63,8 +62,8 @@ void LocalOp::plan() {
         break;
       case OpKind::kReduceScatter: {
         const at::Tensor& full = first_call.in[i];
-        kernels_.push_back(reduce_kernel(
-            first_call.out[i].scalar_type(), full.scalar_type(), ReduceOp::kSum));
+        kernels_.push_back(
+            reduce_kernel(first_call.out[i].scalar_type(), full.scalar_type(), ReduceOp::kSum));
         for (int to = 0; to < size(); ++to) {
           add_units(i, 0, to, slots[to].call.out[i].numel(),
                     kUnitBytes / static_cast<int64_t>(full.element_size()));
@@ -181,16 +180,18 @@ void LocalOp::all_reduce(const Unit& unit) const {
 
 void LocalOp::all_to_all(const Unit& unit) const {
   const int n = size();
-  copy_bytes(mutable_data_of(slots[unit.to].call.out[0]) + out_offsets_[unit.to * n + unit.from] +
-           unit.begin,
-       data_of(slots[unit.from].call.in[0]) + in_offsets_[unit.from * n + unit.to] + unit.begin,
-       unit.end - unit.begin);
+  copy_bytes(
+      mutable_data_of(slots[unit.to].call.out[0]) + out_offsets_[unit.to * n + unit.from] +
+          unit.begin,
+      data_of(slots[unit.from].call.in[0]) + in_offsets_[unit.from * n + unit.to] + unit.begin,
+      unit.end - unit.begin);
 }
 
 void LocalOp::broadcast(const Unit& unit) const {
   const std::byte* from = data_of(slots[unit.from].call.out[unit.tensor]) + unit.begin;
   for (const Slot& slot : slots) {
-    copy_bytes(mutable_data_of(slot.call.out[unit.tensor]) + unit.begin, from, unit.end - unit.begin);
+    copy_bytes(mutable_data_of(slot.call.out[unit.tensor]) + unit.begin, from,
+               unit.end - unit.begin);
   }
 }
 

@@ -35,9 +35,8 @@ void LocalWorld::check_peers(const std::function<std::vector<int>()>& missing,
   if (gone.empty()) return;
   // It may have taken part and then left since missing() looked.
   const std::vector<int> still = missing();
-  std::erase_if(gone, [&](int rank) {
-    return std::find(still.begin(), still.end(), rank) == still.end();
-  });
+  std::erase_if(
+      gone, [&](int rank) { return std::find(still.begin(), still.end(), rank) == still.end(); });
   if (!gone.empty()) {
     throw CommError(what() + ": " + join_ranks(gone) + " ended without taking part");
   }
@@ -54,8 +53,8 @@ void LocalWorld::wait(int rank, const std::function<bool()>& ready,
     check_peers(missing, what);
     if (Doorbell::Clock::now() >= deadline) {
       const std::vector<int> silent = missing();
-      throw CommError(what() + ": no answer within " +
-                      seconds_text(options_.timeout) + " from " + (silent.empty() ? "the peers" : join_ranks(silent)));
+      throw CommError(what() + ": no answer within " + seconds_text(options_.timeout) + " from " +
+                      (silent.empty() ? "the peers" : join_ranks(silent)));
     }
     bell.sleep(seen, deadline);
   }

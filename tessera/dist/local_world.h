@@ -1,7 +1,8 @@
 #pragma once
 
-// Ranks as threads of one process: what all groups of such a world share. Each rank has one doorbell
-// on which it sleeps, whatever it waits for, so that a failure anywhere can wake everybody.
+// Ranks as threads of one process: what all groups of such a world share. Each rank has one
+// doorbell on which it sleeps, whatever it waits for, so that a failure anywhere can wake
+// everybody.
 
 #include <atomic>
 #include <functional>
@@ -19,22 +20,16 @@ class LocalWorld {
  public:
   LocalWorld(int size, GroupOptions options);
 
-  int size() const {
-    return static_cast<int>(members_.size());
-  }
+  int size() const { return static_cast<int>(members_.size()); }
 
-  /// `rank` failed: every rank that waits, or waits later, throws CommError naming `rank` and `why`.
-  /// Only the first failure counts.
+  /// `rank` failed: every rank that waits, or waits later, throws CommError naming `rank` and
+  /// `why`. Only the first failure counts.
   void fail(int rank, const std::string& why);
   /// `rank` will start nothing more: whoever waits for it can give up.
   void leave(int rank);
-  bool has_left(int rank) const {
-    return members_[rank].left.load();
-  }
+  bool has_left(int rank) const { return members_[rank].left.load(); }
 
-  void ring(int rank) {
-    members_[rank].bell.ring();
-  }
+  void ring(int rank) { members_[rank].bell.ring(); }
 
   /// Puts `rank` to sleep until `ready()`. `missing()` gives the world ranks it waits for and has
   /// not heard of; they are named when the time is over or when one of them has left. `what` names

@@ -12,13 +12,9 @@
 namespace tessera {
 namespace {
 
-std::vector<uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string text_of(const std::vector<uint8_t>& bytes) {
-  return {bytes.begin(), bytes.end()};
-}
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 // c10d reports what it throws also on stderr, with stacks. The exceptions are enough.
 void quieten_c10d() {
@@ -95,8 +91,8 @@ void MeetingPoint::wait_for_ranks() {
       missing.clear();  // the store is gone
     }
     if (missing.empty()) throw CommError("lost rank 0 at " + place() + ": " + first_line(error));
-    throw CommError("meeting at " + place() + ": " + join_ranks(missing) +
-                    " did not come within " + seconds_text(options_.timeout));
+    throw CommError("meeting at " + place() + ": " + join_ranks(missing) + " did not come within " +
+                    seconds_text(options_.timeout));
   }
 }
 
@@ -117,9 +113,7 @@ std::string MeetingPoint::get(const std::string& key) {
   }
 }
 
-c10d::Store& MeetingPoint::store() {
-  return *store_->job;
-}
+c10d::Store& MeetingPoint::store() { return *store_->job; }
 
 std::string MeetingPoint::place() const {
   return options_.master_addr + ":" + std::to_string(options_.master_port);

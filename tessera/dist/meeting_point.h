@@ -28,9 +28,7 @@ class MeetingPoint {
   explicit MeetingPoint(const MeetingOptions& options);
   ~MeetingPoint();
 
-  const MeetingOptions& options() const {
-    return options_;
-  }
+  const MeetingOptions& options() const { return options_; }
   void set(const std::string& key, const std::string& value);
   /// Waits until someone has set it.
   std::string get(const std::string& key);

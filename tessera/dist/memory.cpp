@@ -58,9 +58,7 @@ State& state() {
   return instance;
 }
 
-bool from_cache(size_t total) {
-  return kKeepBlocks && total >= BlockCache::kSmallest;
-}
+bool from_cache(size_t total) { return kKeepBlocks && total >= BlockCache::kSmallest; }
 
 void* allocate(size_t bytes) {
   const size_t total = bytes + sizeof(Header);
@@ -97,9 +95,7 @@ class CountingAllocator : public c10::Allocator {
     void* data = bytes == 0 ? nullptr : tessera::allocate(bytes);
     return {data, data, &deallocate, c10::Device(c10::DeviceType::CPU)};
   }
-  c10::DeleterFnPtr raw_deleter() const override {
-    return &deallocate;
-  }
+  c10::DeleterFnPtr raw_deleter() const override { return &deallocate; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
@@ -125,9 +121,7 @@ MemoryRankGuard::MemoryRankGuard(int rank) : before_(thread_rank) {
   thread_rank = rank;
 }
 
-MemoryRankGuard::~MemoryRankGuard() {
-  thread_rank = before_;
-}
+MemoryRankGuard::~MemoryRankGuard() { thread_rank = before_; }
 
 MemoryUse memory_use(int rank) {
   const Counter& counter = state().counters.at(static_cast<size_t>(rank));
@@ -139,12 +133,8 @@ void reset_peak_memory(int rank) {
   counter.peak = counter.current.load();
 }
 
-int64_t kept_memory() {
-  return static_cast<int64_t>(state().cache.kept_bytes());
-}
+int64_t kept_memory() { return static_cast<int64_t>(state().cache.kept_bytes()); }
 
-void release_kept_memory() {
-  state().cache.release();
-}
+void release_kept_memory() { state().cache.release(); }
 
 }  // namespace tessera

@@ -13,8 +13,8 @@ struct MemoryUse {
   int64_t peak = 0;     // the most since the start or the last reset_peak_memory()
 };
 
-/// Makes this the allocator of all CPU tensors made from now on; run_ranks and join_process_world do
-/// it. Calling it again does nothing.
+/// Makes this the allocator of all CPU tensors made from now on; run_ranks and join_process_world
+/// do it. Calling it again does nothing.
 void install_memory_counting();
 
 /// What threads that are no rank's own (autograd and operator threads of a process) count for; 0 at

@@ -1,8 +1,8 @@
 #pragma once
 
-// Collectives between processes over messages. All groups of a world share one set of links; a split
-// costs one small message exchange. Sums are made as among threads: by the rank that owns the part,
-// member 0 first.
+// Collectives between processes over messages. All groups of a world share one set of links; a
+// split costs one small message exchange. Sums are made as among threads: by the rank that owns the
+// part, member 0 first.
 
 #include <memory>
 

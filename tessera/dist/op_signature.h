@@ -25,17 +25,15 @@ const char* op_name(OpKind kind);
 
 class OpSignature {
  public:
-  explicit OpSignature(OpKind kind, int64_t detail = 0) : words_{static_cast<int64_t>(kind), detail} {}
+  explicit OpSignature(OpKind kind, int64_t detail = 0)
+      : words_{static_cast<int64_t>(kind), detail} {}
 
-  OpKind kind() const {
-    return static_cast<OpKind>(words_[0]);
-  }
-  /// Dtype and sizes of a tensor; the rows (dimension 0) are left out if members may differ in them.
+  OpKind kind() const { return static_cast<OpKind>(words_[0]); }
+  /// Dtype and sizes of a tensor; the rows (dimension 0) are left out if members may differ in
+  /// them.
   void add(const at::Tensor& tensor, bool with_rows = true);
   /// Anything else; it is compared but not shown.
-  void add_hidden(int64_t word) {
-    hidden_.push_back(word);
-  }
+  void add_hidden(int64_t word) { hidden_.push_back(word); }
 
   bool operator==(const OpSignature&) const = default;
 

@@ -68,28 +68,18 @@ ProcessGroup::Impl& ProcessGroup::impl() const {
   return *impl_;
 }
 
-int ProcessGroup::rank() const {
-  return impl().rank;
-}
+int ProcessGroup::rank() const { return impl().rank; }
 
-int ProcessGroup::size() const {
-  return impl().size();
-}
+int ProcessGroup::size() const { return impl().size(); }
 
-const std::vector<int>& ProcessGroup::ranks() const {
-  return impl().ranks;
-}
+const std::vector<int>& ProcessGroup::ranks() const { return impl().ranks; }
 
-const std::string& ProcessGroup::name() const {
-  return impl().name;
-}
+const std::string& ProcessGroup::name() const { return impl().name; }
 
-CommStats& ProcessGroup::stats() const {
-  return impl().stats;
-}
+CommStats& ProcessGroup::stats() const { return impl().stats; }
 
-ProcessGroup ProcessGroup::split(
-    const std::vector<std::vector<int>>& members, const std::string& name) const {
+ProcessGroup ProcessGroup::split(const std::vector<std::vector<int>>& members,
+                                 const std::string& name) const {
   return ProcessGroup(impl().split(members, name));
 }
 
@@ -132,8 +122,8 @@ Work ProcessGroup::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t
                 in.sizes(), " to ", out.sizes());
   TESSERA_CHECK_EQ(out_splits[rank()], in_splits[rank()], "rows an all_to_all keeps on the rank");
   count(impl().stats, "all_to_all", (in.size(0) - in_splits[rank()]) * in_row);
-  return impl().all_to_all(
-      std::move(out), std::move(in), std::move(out_splits), std::move(in_splits));
+  return impl().all_to_all(std::move(out), std::move(in), std::move(out_splits),
+                           std::move(in_splits));
 }
 
 Work ProcessGroup::broadcast(Tensors tensors, int root) const {
@@ -156,9 +146,7 @@ Work ProcessGroup::recv(at::Tensor tensor, int peer, int64_t tag) const {
   return impl().recv(std::move(tensor), peer, tag);
 }
 
-void ProcessGroup::barrier() const {
-  impl().barrier();
-}
+void ProcessGroup::barrier() const { impl().barrier(); }
 
 const std::vector<int>& member_list_of(const std::vector<std::vector<int>>& members, int rank) {
   const std::vector<int>* found = nullptr;

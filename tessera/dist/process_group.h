@@ -56,8 +56,8 @@ class Work {
 /// What a group has sent from this rank so far, by operation ("all_gather", "reduce_scatter",
 /// "all_reduce", "all_to_all", "broadcast", "send"). `bytes` are the bytes an ideal algorithm sends
 /// per rank: all-gather (n-1) x own part, reduce-scatter the input but for the own part ((n-1)/n of
-/// it), all-reduce 2(n-1)/n x tensor, all-to-all what goes to other ranks, broadcast the tensor (from
-/// the root alone), send the message.
+/// it), all-reduce 2(n-1)/n x tensor, all-to-all what goes to other ranks, broadcast the tensor
+/// (from the root alone), send the message.
 struct CommStats {
   struct Count {
     int64_t calls = 0;
@@ -120,9 +120,7 @@ class ProcessGroup {
   /// Returns when every member has called it.
   void barrier() const;
 
-  explicit operator bool() const {
-    return impl_ != nullptr;
-  }
+  explicit operator bool() const { return impl_ != nullptr; }
 
  private:
   Impl& impl() const;

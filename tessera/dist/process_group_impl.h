@@ -18,13 +18,11 @@ struct ProcessGroup::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  int size() const {
-    return static_cast<int>(ranks.size());
-  }
+  int size() const { return static_cast<int>(ranks.size()); }
 
   /// `members` of the caller is member_list_of(members, ranks[rank]).
-  virtual std::shared_ptr<Impl> split(
-      const std::vector<std::vector<int>>& members, const std::string& name) = 0;
+  virtual std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
+                                      const std::string& name) = 0;
   virtual std::shared_ptr<Impl> alias(const std::string& name) = 0;
 
   virtual Work all_gather(Tensors full, Tensors shards) = 0;

@@ -22,9 +22,7 @@ class RegionBackward : public torch::autograd::Node {
     return {backward_(grad)};
   }
 
-  std::string name() const override {
-    return "RegionBackward";
-  }
+  std::string name() const override { return "RegionBackward"; }
 
  private:
   const std::function<at::Tensor(const at::Tensor&)> backward_;
@@ -44,8 +42,7 @@ at::Tensor gathered(const at::Tensor& shard, int64_t rows, const ProcessGroup& g
 }
 
 at::Tensor scattered(const at::Tensor& full, const ProcessGroup& group) {
-  at::Tensor shard =
-      with_rows(full, part_of(full.size(0), group.size(), group.rank()).size());
+  at::Tensor shard = with_rows(full, part_of(full.size(0), group.size(), group.rank()).size());
   group.reduce_scatter({shard}, {full}).wait();
   return shard;
 }
@@ -98,13 +95,11 @@ at::Tensor split_to_sp(const at::Tensor& x, const ProcessGroup& group) {
 }
 
 at::Tensor copy_to_tp(const at::Tensor& x, const ProcessGroup& group) {
-  return with_backward(
-      x, x, [group](const at::Tensor& grad) { return summed(grad, group); });
+  return with_backward(x, x, [group](const at::Tensor& grad) { return summed(grad, group); });
 }
 
 at::Tensor reduce_from_tp(const at::Tensor& x, const ProcessGroup& group) {
-  return with_backward(
-      x, summed(x.detach(), group), [](const at::Tensor& grad) { return grad; });
+  return with_backward(x, summed(x.detach(), group), [](const at::Tensor& grad) { return grad; });
 }
 
 at::Tensor all_to_all(const at::Tensor& x, const std::vector<int64_t>& out_splits,

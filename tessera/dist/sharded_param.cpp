@@ -51,7 +51,8 @@ std::vector<ReplicaAxis> replica_axes(const ShardedParam& param) {
 }
 
 ProcessGroup replica_group(const ReplicaAxis& replicas, const DeviceMesh& mesh) {
-  return replicas.copies == 0 ? mesh[replicas.axis] : mesh.neighbours(replicas.axis, replicas.copies);
+  return replicas.copies == 0 ? mesh[replicas.axis]
+                              : mesh.neighbours(replicas.axis, replicas.copies);
 }
 
 ShardedParam& ParamTable::add(ShardedParam param, const DeviceMesh& mesh) {
@@ -73,8 +74,9 @@ ShardedParam* ParamTable::find(const std::string& name) {
 }
 
 void finish_gradients(ParamTable& table, const DeviceMesh& mesh) {
-  // One message per group of ranks, whatever the number of parameters. Axes in one order everywhere.
-  static const std::vector<std::string> kOrder = {"tp",  "cp",       "fsdp",         "ep",
+  // One message per group of ranks, whatever the number of parameters. Axes in one order
+  // everywhere.
+  static const std::vector<std::string> kOrder = {"tp",    "cp",       "fsdp",         "ep",
                                                   "efsdp", "dp_shard", "dp_replicate", "embedding"};
   for (const std::string& axis : kOrder) {
     std::map<int, std::vector<at::Tensor>> grads;  // by copies; 0: the whole axis

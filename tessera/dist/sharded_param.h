@@ -27,11 +27,11 @@ struct ShardedParam {
   /// Axes over which the gradient must still be summed when the backward passes are over. An axis
   /// that also cuts, with copies: summed over the copies.
   std::vector<std::string> partial;
-  bool trainable = true;       // false: no gradient moves it (a router's selection bias)
-  bool expert = false;         // lives on the sparse mesh: its axes are ep and efsdp, not tp and fsdp
-  Box box;                     // this rank's part
-  at::Tensor value;            // master, [box.sizes]
-  at::Tensor grad;             // main gradient, [box.sizes]; undefined until the first reduction
+  bool trainable = true;  // false: no gradient moves it (a router's selection bias)
+  bool expert = false;    // lives on the sparse mesh: its axes are ep and efsdp, not tp and fsdp
+  Box box;                // this rank's part
+  at::Tensor value;       // master, [box.sizes]
+  at::Tensor grad;        // main gradient, [box.sizes]; undefined until the first reduction
 
   /// Whether this rank is the one that counts its box: first on every axis that does not cut it and
   /// first of the copies of a cut.
@@ -54,12 +54,8 @@ class ParamTable {
   /// Fills box and primary from shape and cuts. Throws InternalError when the name is there.
   ShardedParam& add(ShardedParam param, const DeviceMesh& mesh);
   ShardedParam* find(const std::string& name);  // nullptr: this rank has no part of it
-  std::vector<std::unique_ptr<ShardedParam>>& params() {
-    return params_;
-  }
-  const std::vector<std::unique_ptr<ShardedParam>>& params() const {
-    return params_;
-  }
+  std::vector<std::unique_ptr<ShardedParam>>& params() { return params_; }
+  const std::vector<std::unique_ptr<ShardedParam>>& params() const { return params_; }
 
  private:
   std::vector<std::unique_ptr<ShardedParam>> params_;
@@ -72,7 +68,7 @@ void finish_gradients(ParamTable& table, const DeviceMesh& mesh);
 /// A box that two ranks hold with different bits.
 struct ReplicaDifference {
   std::string name;
-  std::string axis;      // along which the copies differ
+  std::string axis;        // along which the copies differ
   std::vector<int> ranks;  // world ranks that differ from the first
 };
 

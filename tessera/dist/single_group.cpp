@@ -28,8 +28,8 @@ class SingleImpl : public ProcessGroup::Impl {
   SingleImpl(int world_rank, const std::string& name, std::shared_ptr<Mailbox> mailbox)
       : Impl(0, {world_rank}, name), mailbox_(std::move(mailbox)) {}
 
-  std::shared_ptr<Impl> split(
-      const std::vector<std::vector<int>>& members, const std::string& name) override {
+  std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
+                              const std::string& name) override {
     TESSERA_CHECK_EQ(member_list_of(members, ranks[0]).size(), size_t{1}, "split of one rank");
     return std::make_shared<SingleImpl>(ranks[0], name, std::make_shared<Mailbox>());
   }
@@ -43,8 +43,8 @@ class SingleImpl : public ProcessGroup::Impl {
     return {};
   }
 
-  Work reduce_scatter(
-      ProcessGroup::Tensors shards, ProcessGroup::Tensors full, bool accumulate) override {
+  Work reduce_scatter(ProcessGroup::Tensors shards, ProcessGroup::Tensors full,
+                      bool accumulate) override {
     for (size_t i = 0; i < full.size(); ++i) {
       const void* in = full[i].const_data_ptr();
       void* out = shards[i].mutable_data_ptr();
@@ -56,9 +56,7 @@ class SingleImpl : public ProcessGroup::Impl {
     return {};
   }
 
-  Work all_reduce(ProcessGroup::Tensors, ReduceOp) override {
-    return {};
-  }
+  Work all_reduce(ProcessGroup::Tensors, ReduceOp) override { return {}; }
 
   Work all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t>,
                   std::vector<int64_t>) override {
@@ -66,9 +64,7 @@ class SingleImpl : public ProcessGroup::Impl {
     return {};
   }
 
-  Work broadcast(ProcessGroup::Tensors, int) override {
-    return {};
-  }
+  Work broadcast(ProcessGroup::Tensors, int) override { return {}; }
 
   Work send(at::Tensor tensor, int, int64_t tag) override {
     const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());

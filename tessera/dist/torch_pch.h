@@ -1,5 +1,5 @@
-// The precompiled header of every source that sees torch (cmake/torch.cmake). Headers do not include
-// it: they include what they use, as narrowly as they can (`ATen/core/Tensor.h`).
+// The precompiled header of every source that sees torch (cmake/torch.cmake). Headers do not
+// include it: they include what they use, as narrowly as they can (`ATen/core/Tensor.h`).
 #pragma once
 
 #include <algorithm>

@@ -41,8 +41,8 @@ struct Decoder {
   /// The decoder's layers and the one inside mtp: everything that a seam may be replaced in.
   std::vector<DecoderLayer*> all_layers();
 
-  /// Embedding, layers, mtp, norm + head: those that are here, in the order of the forward pass. Ask
-  /// again after a seam was replaced.
+  /// Embedding, layers, mtp, norm + head: those that are here, in the order of the forward pass.
+  /// Ask again after a seam was replaced.
   std::vector<DecoderUnit> units();
 
   /// What every call needs and only the model knows: the rotary tables. Once per micro-batch.
@@ -55,8 +55,8 @@ struct Decoder {
 
   /// The embedding that multi-token prediction uses.
   Embedding& mtp_embedding();
-  /// State before the final norm [T, H] -> {the same, the loss of the tokens after the next (weighted),
-  /// losses of its layer}.
+  /// State before the final norm [T, H] -> {the same, the loss of the tokens after the next
+  /// (weighted), losses of its layer}.
   Tensors run_mtp(const at::Tensor& x_TH, const LayerContext& context);
 
   /// Everything that is here, in one graph: the loss (multi-token prediction and

@@ -63,21 +63,21 @@ std::vector<Segment> DecoderLayer::segments() {
   for (size_t i = 0; i < pieces.size(); ++i) {
     const bool first = i == 0;
     const bool last = i + 1 == pieces.size();
-    all.push_back(
-        {pieces[i].name,
-         [this, first, last, run = pieces[i].run](Tensors x, const LayerContext& context) {
-           const at::Tensor residual = x[0];
-           Tensors inner =
-               first ? post_attention_norm_call(x, context) : Tensors(x.begin() + 1, x.end());
-           x.clear();
-           Tensors out = run(std::move(inner), context);
-           if (last) {
-             out[0] = residual + dropout(out[0], hidden_dropout, mlp_site(index), context);
-             return out;
-           }
-           out.insert(out.begin(), residual);
-           return out;
-         }});
+    all.push_back({pieces[i].name, [this, first, last, run = pieces[i].run](
+                                       Tensors x, const LayerContext& context) {
+                     const at::Tensor residual = x[0];
+                     Tensors inner = first ? post_attention_norm_call(x, context)
+                                           : Tensors(x.begin() + 1, x.end());
+                     x.clear();
+                     Tensors out = run(std::move(inner), context);
+                     if (last) {
+                       out[0] =
+                           residual + dropout(out[0], hidden_dropout, mlp_site(index), context);
+                       return out;
+                     }
+                     out.insert(out.begin(), residual);
+                     return out;
+                   }});
   }
   return all;
 }

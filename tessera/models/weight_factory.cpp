@@ -22,8 +22,10 @@ bool is_norm(ParamRole role) {
 
 WeightFactory::WeightFactory(const ModelConfig& model) : model_(model) {
   for (ParamSpec& spec : model_spec(model)) {
-    if (spec.expert < 0) specs_[spec.layer].push_back(std::move(spec));
-    else if (spec.expert == 0) experts_[spec.layer].push_back(std::move(spec));
+    if (spec.expert < 0)
+      specs_[spec.layer].push_back(std::move(spec));
+    else if (spec.expert == 0)
+      experts_[spec.layer].push_back(std::move(spec));
   }
 }
 

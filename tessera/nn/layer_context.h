@@ -52,7 +52,8 @@ struct LayerContext {
   at::Tensor in_sample;   // [tokens] int64: place in the sample, for dropout masks
   at::Tensor padded;      // [tokens] bool: the loader made it up; undefined if there is none
 
-  // For multi-token prediction: the same one token later in the sample, 0 at its end; else undefined.
+  // For multi-token prediction: the same one token later in the sample, 0 at its end; else
+  // undefined.
   at::Tensor next_ids;
   at::Tensor next_labels;
   at::Tensor next_loss_mask;

@@ -13,8 +13,8 @@ namespace tessera {
 /// The feed-forward part of a layer, between its norm and its residual sum.
 struct FeedForward {
   virtual ~FeedForward() = default;
-  /// The pieces of one call: the first takes {[T, H]}, the last returns {[T, H]} and losses() scalars
-  /// that belong to the objective.
+  /// The pieces of one call: the first takes {[T, H]}, the last returns {[T, H]} and losses()
+  /// scalars that belong to the objective.
   virtual std::vector<Segment> segments() = 0;
   virtual size_t losses() const { return 0; }
   virtual std::vector<Weight*> weights() = 0;

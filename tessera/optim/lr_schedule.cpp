@@ -21,9 +21,7 @@ double share(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole));
 }
 
-double half_cosine(double angle) {
-  return std::max(0.0, 0.5 * (1.0 + std::cos(angle)));
-}
+double half_cosine(double angle) { return std::max(0.0, 0.5 * (1.0 + std::cos(angle))); }
 
 // Loshchilov and Hutter 2017 (SGDR): cycle k has t_0 * t_mult^k steps.
 double annealing_with_restarts(const LrSchedulerConfig& s, int64_t step) {
@@ -47,9 +45,9 @@ double learning_rate(const LrSchedulerConfig& s, int64_t total, int64_t step) {
   }
   if (s.type == "CosineAnnealingWarmRestarts") return annealing_with_restarts(s, step);
 
-  const bool cosine =
-      s.type == "CosineWithWarmUpLR" || s.type == "CosineWithRestartsAndWarmUpLR";
-  if (cosine && step >= steps_of(s.decay_ratio, s.decay_steps, total, std::max<int64_t>(1, total))) {
+  const bool cosine = s.type == "CosineWithWarmUpLR" || s.type == "CosineWithRestartsAndWarmUpLR";
+  if (cosine &&
+      step >= steps_of(s.decay_ratio, s.decay_steps, total, std::max<int64_t>(1, total))) {
     return s.lr_end;
   }
   if (step < warmup) return s.warmup_lr_init + (lr - s.warmup_lr_init) * share(step, warmup);

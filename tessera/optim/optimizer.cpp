@@ -136,9 +136,8 @@ class Sgd final : public Optimizer {
         ShardedParam& param = *table_.params()[i];
         at::Tensor& grad = param.grad;
         if (gradient_scale != 1.0) grad.mul_(gradient_scale);
-        at::Tensor update = group.weight_decay == 0
-                                ? grad
-                                : grad.add(param.value, group.weight_decay);
+        at::Tensor update =
+            group.weight_decay == 0 ? grad : grad.add(param.value, group.weight_decay);
         if (config_.momentum != 0) {
           update = buffers_[i].mul_(config_.momentum).add_(update);
         }

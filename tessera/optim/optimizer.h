@@ -26,12 +26,8 @@ class Optimizer {
   /// State tensors of parameter i of the table, by name ("exp_avg", …), shaped like its box.
   virtual std::vector<std::pair<std::string, at::Tensor>> state(size_t param) const = 0;
   /// Updates made so far (for the bias correction), and its restoration.
-  int64_t updates() const {
-    return updates_;
-  }
-  void set_updates(int64_t updates) {
-    updates_ = updates;
-  }
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
 
  protected:
   int64_t updates_ = 0;

@@ -13,9 +13,8 @@ namespace {
 // Whether a module is inside another: "mlp.linear_fc1" is inside "mlp".
 bool inside(const ModuleCall& module, const ModuleCall& other) {
   return std::ranges::any_of(module.names, [&](const std::string& name) {
-    return std::ranges::any_of(other.names, [&](const std::string& outer) {
-      return name.starts_with(outer + ".");
-    });
+    return std::ranges::any_of(
+        other.names, [&](const std::string& outer) { return name.starts_with(outer + "."); });
   });
 }
 
@@ -71,10 +70,8 @@ Tensors checkpointed(const ModuleCall& call, const Tensors& inputs, const LayerC
   again.recompute = true;
   return custom_gradients(
       edges, std::move(outputs),
-      [&call, kept = std::move(kept), weights = std::move(weights),
-       again = std::move(again)](const Tensors& grads) {
-        return gradients_again(call, kept, weights, again, grads);
-      });
+      [&call, kept = std::move(kept), weights = std::move(weights), again = std::move(again)](
+          const Tensors& grads) { return gradients_again(call, kept, weights, again, grads); });
 }
 
 void activation_checkpoint(Decoder& decoder, const RecomputePlan& plan) {

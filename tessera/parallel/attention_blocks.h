@@ -22,9 +22,9 @@ struct AttentionBlock {
   bool causal = false;
 };
 
-/// Blocks in which queries at `queries` see keys at `keys` (pieces of a row, ascending), causal inside
-/// each document; empty ones are left out. Causal blocks come first: they hold every query of a rank
-/// once when `queries` and `keys` are its own.
+/// Blocks in which queries at `queries` see keys at `keys` (pieces of a row, ascending), causal
+/// inside each document; empty ones are left out. Causal blocks come first: they hold every query
+/// of a rank once when `queries` and `keys` are its own.
 std::vector<AttentionBlock> plan_blocks(const std::vector<Range>& queries,
                                         const std::vector<Range>& keys,
                                         const std::vector<int64_t>& document_ends, int64_t row);
@@ -53,8 +53,8 @@ class BlockAttention {
   at::Tensor lse_;
 };
 
-/// Adds the gradients that the blocks give to dq, dk, dv (accumulation type, [R, L, …]). `out` in the
-/// type of q, `lse` as BlockAttention leaves them after all blocks of all keys.
+/// Adds the gradients that the blocks give to dq, dk, dv (accumulation type, [R, L, …]). `out` in
+/// the type of q, `lse` as BlockAttention leaves them after all blocks of all keys.
 void attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                      const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                      const std::vector<AttentionBlock>& blocks, double scale, at::Tensor& dq,

@@ -32,10 +32,10 @@ std::vector<std::vector<Range>> outer_pieces(const std::vector<std::vector<Range
 
 // What a call and its backward share.
 struct State {
-  std::array<int64_t, 3> heads{};            // of q, k, v before the trade
-  std::array<HeadExchange, 3> returning;     // gradients on their way back (async)
-  at::Tensor q, k, v, out, lse;              // [R, L, heads here, D]
-  int64_t value_size = 0;                    // of v before it was padded
+  std::array<int64_t, 3> heads{};         // of q, k, v before the trade
+  std::array<HeadExchange, 3> returning;  // gradients on their way back (async)
+  at::Tensor q, k, v, out, lse;           // [R, L, heads here, D]
+  int64_t value_size = 0;                 // of v before it was padded
 };
 
 at::Tensor padded(const at::Tensor& x, int64_t size) {
@@ -72,12 +72,11 @@ class ContextCall : public AttentionCall {
       const at::NoGradGuard no_grad;
       out_TND = forward();
     }
-    return custom_gradient(
-        {inputs_[0], inputs_[1], inputs_[2]}, out_TND,
-        [state = state_, keys = keys_, inner = owner_.inner, async = owner_.async,
-         scale = owner_.scale](const at::Tensor& grad) {
-          return backward(*state, *keys, inner, async, scale, grad);
-        });
+    return custom_gradient({inputs_[0], inputs_[1], inputs_[2]}, out_TND,
+                           [state = state_, keys = keys_, inner = owner_.inner,
+                            async = owner_.async, scale = owner_.scale](const at::Tensor& grad) {
+                             return backward(*state, *keys, inner, async, scale, grad);
+                           });
   }
 
  private:
@@ -102,8 +101,8 @@ class ContextCall : public AttentionCall {
 
   static std::vector<at::Tensor> backward(State& s, KeyValues& keys, const ProcessGroup& inner,
                                           bool async, double scale, const at::Tensor& grad) {
-    const at::Tensor grad_out = padded(
-        sequence_to_heads(grad, s.q.size(0), inner).finish(), s.q.size(-1));
+    const at::Tensor grad_out =
+        padded(sequence_to_heads(grad, s.q.size(0), inner).finish(), s.q.size(-1));
     const auto options = s.q.options().dtype(accumulation_type(s.q.scalar_type()));
     at::Tensor dq = at::zeros(s.q.sizes(), options);
     at::Tensor dk = at::zeros(s.k.sizes(), options);
@@ -111,7 +110,8 @@ class ContextCall : public AttentionCall {
     keys.backward({grad_out, s.q, s.k, s.v, s.out, s.lse, scale}, dq, dk, dv);
     const std::array<at::Tensor, 3> grads{dq, dk, dv.narrow(-1, 0, s.value_size)};
     std::vector<at::Tensor> result(3);
-    for (const size_t i : {size_t{2}, size_t{1}, size_t{0}}) {  // the order in which they are needed
+    for (const size_t i :
+         {size_t{2}, size_t{1}, size_t{0}}) {  // the order in which they are needed
       s.returning[i] = heads_to_sequence(grads[i].to(s.q.scalar_type()), s.heads[i], inner);
     }
     for (size_t i = 0; i < 3; ++i) {

@@ -19,8 +19,8 @@ struct ContextAttention : CoreAttention {
   ProcessGroup inner;  // neighbours that trade heads for sequence
   ProcessGroup outer;  // equal places of the rows
   KeyExchange exchange = KeyExchange::kAuto;
-  bool async = false;  // the trade of each of q, k, v starts when it is offered, and in the backward
-                       // pass is awaited when its projection needs it
+  bool async = false;  // the trade of each of q, k, v starts when it is offered, and in the
+                       // backward pass is awaited when its projection needs it
   std::unique_ptr<AttentionCall> begin(const LayerContext& context) override;
 };
 

@@ -45,7 +45,8 @@ void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& 
     parallel->exchange = key_exchange(config.parallelism.context_parallel_exchange);
     parallel->async = config.parallelism.context_parallel_async;
     core = std::move(parallel);
-    if (plain != nullptr) plain->qkv_proj->in_turn = config.parallelism.context_parallel_async && inner > 1;
+    if (plain != nullptr)
+      plain->qkv_proj->in_turn = config.parallelism.context_parallel_async && inner > 1;
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Context parallelism: the sequence is cut over cp ranks; only attention notices. It enters through
-// the CoreAttention seam, for every method one algorithm: the cp ranks form a grid of `outer` rows of
-// `inner` neighbours. Inside a row heads are traded for sequence; between rows keys and values
+// the CoreAttention seam, for every method one algorithm: the cp ranks form a grid of `outer` rows
+// of `inner` neighbours. Inside a row heads are traded for sequence; between rows keys and values
 // travel and blocks are merged. colossal: inner 1; ulysses: outer 1; hybrid: both.
 
 #include "tessera/config/config.h"

@@ -23,9 +23,7 @@ class CustomGradient : public torch::autograd::Node {
     }
     return backward_(grads);
   }
-  void release_variables() override {
-    backward_ = nullptr;
-  }
+  void release_variables() override { backward_ = nullptr; }
 
  private:
   Backward backward_;

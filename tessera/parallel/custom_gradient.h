@@ -11,9 +11,8 @@ namespace tessera {
 /// `backward` computes. It is called once, with a defined, contiguous gradient of y (zeros if none
 /// arrived), with autograd off, and returns one gradient per input (undefined: none). What it
 /// captures is freed when it has run. If no input needs a gradient, y is returned as it is.
-at::Tensor custom_gradient(
-    const std::vector<at::Tensor>& inputs, at::Tensor y,
-    std::function<std::vector<at::Tensor>(const at::Tensor& grad)> backward);
+at::Tensor custom_gradient(const std::vector<at::Tensor>& inputs, at::Tensor y,
+                           std::function<std::vector<at::Tensor>(const at::Tensor& grad)> backward);
 
 /// The same for several results. `backward` is given one gradient per floating-point result, in
 /// order; the others have none and are returned as they are.

@@ -43,17 +43,16 @@ at::Tensor GatheredInput::linear(const at::Tensor& weight_OI, const at::Tensor& 
                             : at::linear(gathered_, weight_OI);
   }
   ++regathered_->products;
-  return custom_gradient(
-      {gathered_, weight_OI, bias_O}, y_TO,
-      [regathered = regathered_, weight = weight_OI.detach(),
-       has_bias = bias_O.defined()](const at::Tensor& grad_TO) {
-        regathered->start();
-        at::Tensor grad_x = at::mm(grad_TO, weight);
-        at::Tensor grad_bias = has_bias ? grad_TO.sum(0) : at::Tensor();
-        return std::vector<at::Tensor>{std::move(grad_x),
-                                       at::mm(grad_TO.t(), regathered->take()),
-                                       std::move(grad_bias)};
-      });
+  return custom_gradient({gathered_, weight_OI, bias_O}, y_TO,
+                         [regathered = regathered_, weight = weight_OI.detach(),
+                          has_bias = bias_O.defined()](const at::Tensor& grad_TO) {
+                           regathered->start();
+                           at::Tensor grad_x = at::mm(grad_TO, weight);
+                           at::Tensor grad_bias = has_bias ? grad_TO.sum(0) : at::Tensor();
+                           return std::vector<at::Tensor>{std::move(grad_x),
+                                                          at::mm(grad_TO.t(), regathered->take()),
+                                                          std::move(grad_bias)};
+                         });
 }
 
 }  // namespace tessera

@@ -38,9 +38,7 @@ class Gathered : public KeyValues {
   }
 
  private:
-  size_t me() const {
-    return static_cast<size_t>(group_.rank());
-  }
+  size_t me() const { return static_cast<size_t>(group_.rank()); }
   // [R, L, M, D] of one member out of [n R, L, M, D].
   at::Tensor part(const at::Tensor& all, size_t peer) const {
     const int64_t rows = all.size(0) / group_.size();
@@ -127,9 +125,7 @@ class Ring : public KeyValues {
   size_t before(int hop) const {
     return static_cast<size_t>((group_.rank() - hop + group_.size()) % group_.size());
   }
-  size_t after(int hop) const {
-    return static_cast<size_t>((group_.rank() + hop) % group_.size());
-  }
+  size_t after(int hop) const { return static_cast<size_t>((group_.rank() + hop) % group_.size()); }
 
   Arriving send(size_t peer, const at::Tensor& k, const at::Tensor& v, int64_t tag) const {
     Arriving sending{k, v, {}};
@@ -140,7 +136,8 @@ class Ring : public KeyValues {
   Arriving receive(size_t peer, const at::Tensor& like_k, const at::Tensor& like_v,
                    int64_t tag) const {
     Arriving arriving{at::empty(like_k.sizes(), like_k.options()),
-                      at::empty(like_v.sizes(), like_v.options()), {}};
+                      at::empty(like_v.sizes(), like_v.options()),
+                      {}};
     arriving.work.push_back(group_.recv(arriving.k, static_cast<int>(peer), tag));
     arriving.work.push_back(group_.recv(arriving.v, static_cast<int>(peer), tag + 1));
     return arriving;

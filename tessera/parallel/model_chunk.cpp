@@ -107,9 +107,7 @@ bool ModelChunk::BackwardRun::step() {
   return true;
 }
 
-std::vector<at::Tensor> ModelChunk::BackwardRun::take_input_grads() {
-  return std::move(grads_);
-}
+std::vector<at::Tensor> ModelChunk::BackwardRun::take_input_grads() { return std::move(grads_); }
 
 std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
                                                   std::vector<at::Tensor> output_grads,

@@ -29,9 +29,9 @@ struct Call {
   /// The last `losses` outputs are scalars that belong to the objective: differentiated with seed
   /// one, not passed on (the loss of the head, the auxiliary loss of a mixture of experts).
   size_t losses = 0;
-  int64_t layer = -1;                   // index of the decoder layer, else -1
-  bool recompute = false;               // keep the input only, run forward again in backward
-  bool reshard_after_forward = true;    // else the weights stay until the call's backward
+  int64_t layer = -1;                 // index of the decoder layer, else -1
+  bool recompute = false;             // keep the input only, run forward again in backward
+  bool reshard_after_forward = true;  // else the weights stay until the call's backward
 };
 
 /// When full weights are freed and gradients reduced.
@@ -41,7 +41,7 @@ struct ShardingPolicy {
 };
 
 class ModelChunk {
-  struct Saved {  // one call of one micro-batch
+  struct Saved {                      // one call of one micro-batch
     std::vector<at::Tensor> inputs;   // leaves
     std::vector<at::Tensor> outputs;  // roots; empty when recomputed
   };
@@ -53,8 +53,8 @@ class ModelChunk {
  public:
   ModelChunk(std::vector<Call> calls, ShardingPolicy policy);
 
-  /// The forward of one micro-batch, call by call, so that another micro-batch's backward can run in
-  /// between. Keeps what the backward needs. Outputs are cut from the graph.
+  /// The forward of one micro-batch, call by call, so that another micro-batch's backward can run
+  /// in between. Keeps what the backward needs. Outputs are cut from the graph.
   class ForwardRun {
    public:
     /// Runs the next call; false when there is none left.
@@ -95,20 +95,14 @@ class ModelChunk {
                                    bool last_micro_batch);
 
   /// Records what every call does from now on; nullptr: does not. Must outlive the chunk.
-  void set_timeline(Timeline* timeline) {
-    timeline_ = timeline;
-  }
+  void set_timeline(Timeline* timeline) { timeline_ = timeline; }
 
   /// Waits for the reductions; frees what the policy kept.
   void finish_step();
 
   /// Micro-batches whose forward has run and whose backward has not begun.
-  size_t live() const {
-    return frames_.size();
-  }
-  const std::vector<Call>& calls() const {
-    return calls_;
-  }
+  size_t live() const { return frames_.size(); }
+  const std::vector<Call>& calls() const { return calls_; }
 
  private:
   Saved run(const Call& call, const std::vector<at::Tensor>& inputs, const LayerContext& context,

@@ -51,10 +51,10 @@ CallFunction call_of(Decoder& decoder, const DecoderUnit& unit) {
         return std::vector<at::Tensor>{decoder.run_embedding(context)};
       };
     case DecoderUnit::Kind::kLayer:
-      return [layer = unit.layer](const std::vector<at::Tensor>& inputs,
-                                  const LayerContext& context) {
-        return layer->run(inputs.at(0), context);
-      };
+      return
+          [layer = unit.layer](const std::vector<at::Tensor>& inputs, const LayerContext& context) {
+            return layer->run(inputs.at(0), context);
+          };
     case DecoderUnit::Kind::kMtp:
       return [&decoder](const std::vector<at::Tensor>& inputs, const LayerContext& context) {
         std::vector<at::Tensor> out = decoder.run_mtp(inputs.at(0), context);
@@ -77,13 +77,10 @@ CallFunction call_of(Decoder& decoder, const DecoderUnit& unit) {
 
 std::string call_name(const DecoderUnit& unit) {
   switch (unit.kind) {
-    case DecoderUnit::Kind::kEmbedding:
-      return "embedding";
+    case DecoderUnit::Kind::kEmbedding: return "embedding";
     case DecoderUnit::Kind::kMtp:
-    case DecoderUnit::Kind::kLayer:
-      return "layer " + std::to_string(unit.layer->index);
-    case DecoderUnit::Kind::kHead:
-      return "head";
+    case DecoderUnit::Kind::kLayer: return "layer " + std::to_string(unit.layer->index);
+    case DecoderUnit::Kind::kHead: return "head";
   }
   TESSERA_CHECK(false, "unknown unit");
 }
@@ -139,11 +136,10 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
   model.chunks.emplace_back(std::move(calls), reshard.policy);
 }
 
-// A tied matrix (also one that multi-token prediction uses) lives on the first and on the last stage
-// of a pipeline: its gradient is the sum.
+// A tied matrix (also one that multi-token prediction uses) lives on the first and on the last
+// stage of a pipeline: its gradient is the sum.
 void share_tied_embedding(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
-  const bool shared =
-      config.model.tie_word_embeddings || config.model.num_nextn_predict_layers > 0;
+  const bool shared = config.model.tie_word_embeddings || config.model.num_nextn_predict_layers > 0;
   if (!shared || mesh.size("pp") == 1) return;
   Weight* tied = decoder.embedding ? &decoder.embedding->weight : nullptr;
   if (decoder.head) {

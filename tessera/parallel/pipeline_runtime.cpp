@@ -59,18 +59,13 @@ void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& c
       end_backward(backward_pass(action), backward);
       return end_forward(forward_pass(action), forward);
     }
-    case ActionKind::kRecvForward:
-      return receive(action, inputs_, contexts);
-    case ActionKind::kRecvBackward:
-      return receive(action, output_grads_, contexts);
-    case ActionKind::kSendForward:
-      return send(action, outputs_);
-    case ActionKind::kSendBackward:
-      return send(action, input_grads_);
+    case ActionKind::kRecvForward: return receive(action, inputs_, contexts);
+    case ActionKind::kRecvBackward: return receive(action, output_grads_, contexts);
+    case ActionKind::kSendForward: return send(action, outputs_);
+    case ActionKind::kSendBackward: return send(action, input_grads_);
     case ActionKind::kUnshard:
     case ActionKind::kReduceGradients:
-    case ActionKind::kReshard:
-      return;  // the chunks gather, reduce and free by their own policy
+    case ActionKind::kReshard: return;  // the chunks gather, reduce and free by their own policy
   }
 }
 
@@ -143,7 +138,8 @@ void PipelineRuntime::send(const Action& action, std::map<Key, at::Tensor>& box)
 
 at::Tensor PipelineRuntime::take(std::map<Key, Incoming>& box, const Key& key) {
   const auto found = box.find(key);
-  TESSERA_CHECK(found != box.end(), "chunk ", key.first, " has nothing for micro-batch ", key.second);
+  TESSERA_CHECK(found != box.end(), "chunk ", key.first, " has nothing for micro-batch ",
+                key.second);
   {
     const TimelineSpan span(timeline_, "receive", {}, key.second);
     found->second.work.wait();

@@ -34,13 +34,10 @@ class PipelineRuntime {
   /// Records messages and the chunks' calls; must outlive it.
   void set_timeline(Timeline* timeline);
 
-  const std::vector<Action>& actions() const {
-    return actions_;
-  }
-  /// Most (chunk, micro-batch) pairs of the last run whose forward had run and whose backward had not.
-  int64_t peak_live() const {
-    return peak_live_;
-  }
+  const std::vector<Action>& actions() const { return actions_; }
+  /// Most (chunk, micro-batch) pairs of the last run whose forward had run and whose backward had
+  /// not.
+  int64_t peak_live() const { return peak_live_; }
 
  private:
   using Key = std::pair<int64_t, int64_t>;  // chunk, micro-batch
@@ -66,11 +63,11 @@ class PipelineRuntime {
   std::function<void(LayerContext&)> prepare_;
   std::vector<Action> actions_;
 
-  std::map<Key, Incoming> inputs_, output_grads_;       // arrived or made here, for this rank's use
-  std::map<Key, at::Tensor> outputs_, input_grads_;     // to be sent
-  std::vector<std::pair<Work, at::Tensor>> sending_;    // with overlap: waited for at the end
+  std::map<Key, Incoming> inputs_, output_grads_;     // arrived or made here, for this rank's use
+  std::map<Key, at::Tensor> outputs_, input_grads_;   // to be sent
+  std::vector<std::pair<Work, at::Tensor>> sending_;  // with overlap: waited for at the end
   int64_t peak_live_ = 0;
-  std::vector<int64_t> backwards_;                      // done, by chunk
+  std::vector<int64_t> backwards_;  // done, by chunk
   Timeline* timeline_ = nullptr;
 };
 

@@ -89,8 +89,9 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
                              .set_requires_grad(true);
   }
   for (size_t p = 0; p < params_.size(); ++p) {
-    params_[p]->value = aliased_ ? full_parts_[p].variable_data()
-                                 : at::zeros(params_[p]->box.sizes, at::TensorOptions().dtype(master));
+    params_[p]->value = aliased_
+                            ? full_parts_[p].variable_data()
+                            : at::zeros(params_[p]->box.sizes, at::TensorOptions().dtype(master));
   }
   if (aliased_) {
     for (Buffer& buffer : buffers_) buffer.flat.zero_();
@@ -111,7 +112,8 @@ void ShardedUnit::for_each_part(
 
 void ShardedUnit::allocate() {
   for (const Buffer& buffer : buffers_) {
-    set_storage_bytes(buffer.flat, static_cast<size_t>(buffer.flat.numel()) * buffer.flat.itemsize());
+    set_storage_bytes(buffer.flat,
+                      static_cast<size_t>(buffer.flat.numel()) * buffer.flat.itemsize());
   }
 }
 
@@ -127,7 +129,8 @@ void ShardedUnit::prefetch() {
   for (size_t p = 0; p < params_.size(); ++p) {
     const at::ScalarType use = full_parts_[p].scalar_type();
     const at::Tensor& master = params_[p]->value;
-    gather_inputs_.push_back((narrower(storage_[p], use) ? master.to(storage_[p]) : master).to(use));
+    gather_inputs_.push_back(
+        (narrower(storage_[p], use) ? master.to(storage_[p]) : master).to(use));
   }
   gathering_ = group_.all_gather(full_parts_, gather_inputs_);
   resident_ = true;

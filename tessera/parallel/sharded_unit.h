@@ -32,9 +32,7 @@ class ShardedUnit {
   ShardedUnit(const ShardedUnit&) = delete;
   ShardedUnit& operator=(const ShardedUnit&) = delete;
 
-  const std::string& name() const {
-    return name_;
-  }
+  const std::string& name() const { return name_; }
 
   /// Starts the gather unless the full weights are there or on their way.
   void prefetch();
@@ -44,31 +42,22 @@ class ShardedUnit {
   void reshard();
 
   /// One backward use: gradients of the weights in their order, undefined where the use has none.
-  /// Kept full until `uses` of the unit have arrived, then, unless `defer`, reduced into the table's
-  /// gradients (started; finished by the next call or wait_reduce). Deferred sums stay full, in the
-  /// main dtype, until a call without `defer`.
+  /// Kept full until `uses` of the unit have arrived, then, unless `defer`, reduced into the
+  /// table's gradients (started; finished by the next call or wait_reduce). Deferred sums stay
+  /// full, in the main dtype, until a call without `defer`.
   void add_gradients(std::vector<at::Tensor> gradients, bool defer);
   void wait_reduce();
 
   /// Says that one more call of a micro-batch uses this unit (a tied matrix has several).
-  void add_use() {
-    ++uses_;
-  }
+  void add_use() { ++uses_; }
 
   /// For planted faults: multiplies every gradient; leaves this rank's own part unsummed.
-  void set_gradient_factor(double factor) {
-    gradient_factor_ = factor;
-  }
-  void skip_reduction() {
-    skip_reduction_ = true;
-  }
+  void set_gradient_factor(double factor) { gradient_factor_ = factor; }
+  void skip_reduction() { skip_reduction_ = true; }
 
-  const std::vector<Weight*>& weights() const {
-    return weights_;
-  }
+  const std::vector<Weight*>& weights() const { return weights_; }
   /// Calls `visit` with every part of every weight and its row of the table.
-  void for_each_part(
-      const std::function<void(const ParameterPart&, ShardedParam&)>& visit) const;
+  void for_each_part(const std::function<void(const ParameterPart&, ShardedParam&)>& visit) const;
 
  private:
   struct Buffer {  // full weights of one dtype
@@ -87,9 +76,9 @@ class ShardedUnit {
   bool replicated_ = false;  // dp_replicate has more than one rank
 
   std::vector<Buffer> buffers_;
-  std::vector<ShardedParam*> params_;     // all parts of all weights, in order
-  std::vector<at::ScalarType> storage_;   // of each, between steps
-  std::vector<at::Tensor> full_parts_;    // views of the buffers, one per part
+  std::vector<ShardedParam*> params_;    // all parts of all weights, in order
+  std::vector<at::ScalarType> storage_;  // of each, between steps
+  std::vector<at::Tensor> full_parts_;   // views of the buffers, one per part
   std::vector<std::vector<size_t>> parts_of_weight_;
   bool aliased_ = false;  // one rank and nothing to round: the full weights are the masters
   bool resident_ = false;

@@ -71,8 +71,7 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
     cut(decoder.embedding->weight, kRows);
     // A tied head points at the weight, which moves into the new embedding.
     const bool tied = decoder.head && decoder.head->weight == &decoder.embedding->weight;
-    decoder.embedding =
-        std::make_unique<VocabularyEmbedding>(std::move(*decoder.embedding), tp);
+    decoder.embedding = std::make_unique<VocabularyEmbedding>(std::move(*decoder.embedding), tp);
     if (tied) decoder.head->weight = &decoder.embedding->weight;
   }
   for (DecoderLayer* layer : decoder.all_layers()) {
@@ -102,8 +101,8 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
   if (decoder.head) {
     replicate(decoder.norm->weight);
     if (decoder.head->own_weight) cut(*decoder.head->own_weight, kRows);
-    decoder.head = std::make_unique<VocabularyLossHead>(
-        std::move(*decoder.head), tp, config.parallelism.enable_loss_parallel);
+    decoder.head = std::make_unique<VocabularyLossHead>(std::move(*decoder.head), tp,
+                                                        config.parallelism.enable_loss_parallel);
   }
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
-// Tensor parallelism with sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022): every
-// attention and feed-forward matrix is cut over tp, norms and residuals work on the rank's slice of
-// the tokens. Built from outside: the seams of the plain decoder are replaced, weights are marked.
+// Tensor parallelism with sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022):
+// every attention and feed-forward matrix is cut over tp, norms and residuals work on the rank's
+// slice of the tokens. Built from outside: the seams of the plain decoder are replaced, weights are
+// marked.
 
 #include "tessera/config/config.h"
 #include "tessera/dist/device_mesh.h"

@@ -44,8 +44,8 @@ VocabularyEmbedding::VocabularyEmbedding(Embedding&& plain, ProcessGroup group)
 at::Tensor VocabularyEmbedding::forward(const at::Tensor& ids_T) {
   const Range own = part_of(weight.parts.front().shape.front(), group.size(), group.rank());
   if (own.size() == 0) {  // a vocabulary smaller than the group
-    const at::Tensor zeros =
-        at::zeros({ids_T.size(0), weight.value.size(1)}, weight.value.options().requires_grad(false));
+    const at::Tensor zeros = at::zeros({ids_T.size(0), weight.value.size(1)},
+                                       weight.value.options().requires_grad(false));
     return scatter_to_sp(zeros + weight.value.sum(), group);
   }
   const at::Tensor other = (ids_T < own.begin).logical_or_(ids_T >= own.end);

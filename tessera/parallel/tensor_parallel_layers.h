@@ -1,7 +1,7 @@
 #pragma once
 
-// The parallel versions of the seams. Each takes over the weights of a plain one. n ranks in `group`;
-// T tokens, of which this rank's residual stream holds T / n.
+// The parallel versions of the seams. Each takes over the weights of a plain one. n ranks in
+// `group`; T tokens, of which this rank's residual stream holds T / n.
 
 #include <memory>
 
@@ -33,9 +33,9 @@ struct VocabularyEmbedding : Embedding {
   ProcessGroup group;
 };
 
-/// The loss over a head whose rows are cut. With `loss_parallel` the logits stay cut: maximum, sum of
-/// exponentials and target logit are summed over the ranks; else the logits are gathered. Same loss
-/// on every rank.
+/// The loss over a head whose rows are cut. With `loss_parallel` the logits stay cut: maximum, sum
+/// of exponentials and target logit are summed over the ranks; else the logits are gathered. Same
+/// loss on every rank.
 struct VocabularyLossHead : LossHead {
   VocabularyLossHead(LossHead&& plain, ProcessGroup group, bool loss_parallel);
   at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T, const at::Tensor& mask_T,

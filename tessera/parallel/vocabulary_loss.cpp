@@ -21,30 +21,32 @@ int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t chunks) {
 }
 
 // As cross_entropy_(), over logits [T, own rows of the vocabulary]: sum over tokens of weights x
-// (log of the sum of exponentials over all ranks - target logit), the same number on every rank; the
-// logits become its gradient. `vocabulary` is the range of this rank.
+// (log of the sum of exponentials over all ranks - target logit), the same number on every rank;
+// the logits become its gradient. `vocabulary` is the range of this rank.
 double cut_cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
                           const at::Tensor& weights_T, const Range& vocabulary, int64_t size,
                           const ProcessGroup& group) {
   const auto type = accumulation_type(logits_TV.scalar_type());
   const at::Tensor weights = weights_T.to(type);
   const at::Tensor counted = weights != 0;
-  TESSERA_CHECK(
-      counted.logical_not().logical_or(labels_T.ge(0).logical_and(labels_T.lt(size))).all().item<bool>(),
-      "a label is outside the vocabulary of ", size);
+  TESSERA_CHECK(counted.logical_not()
+                    .logical_or(labels_T.ge(0).logical_and(labels_T.lt(size)))
+                    .all()
+                    .item<bool>(),
+                "a label is outside the vocabulary of ", size);
   at::Tensor wide = logits_TV.to(type);
-  at::Tensor highest = wide.size(1) == 0
-                           ? at::full({wide.size(0)}, -std::numeric_limits<double>::infinity(), wide.options())
-                           : wide.amax(1);
+  at::Tensor highest =
+      wide.size(1) == 0
+          ? at::full({wide.size(0)}, -std::numeric_limits<double>::infinity(), wide.options())
+          : wide.amax(1);
   group.all_reduce({highest}, ReduceOp::kMax).wait();
 
   const at::Tensor mine =
       labels_T.ge(vocabulary.begin).logical_and(labels_T.lt(vocabulary.end)).logical_and(counted);
   const at::Tensor columns = at::where(mine, labels_T - vocabulary.begin, 0).unsqueeze(1);
   at::Tensor shifted = wide - highest.unsqueeze(1);
-  at::Tensor target = wide.size(1) == 0
-                          ? at::zeros_like(highest)
-                          : at::where(mine, shifted.gather(1, columns).squeeze(1), 0);
+  at::Tensor target = wide.size(1) == 0 ? at::zeros_like(highest)
+                                        : at::where(mine, shifted.gather(1, columns).squeeze(1), 0);
   at::Tensor exponentials = shifted.exp_();
   at::Tensor sums = exponentials.sum(1);
   at::Tensor both = at::stack({sums, target});
@@ -109,12 +111,12 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
   }
   grad_w = grad_w.to(w.scalar_type());
   const at::AutoGradMode grad_mode(differentiable);
-  return custom_gradient({full_x, weight->value}, at::scalar_tensor(loss, x.options().dtype(type)),
-                         [grad_x, grad_w](const at::Tensor& grad) -> std::vector<at::Tensor> {
-                           if (grad.item<double>() == 1.0) return {grad_x, grad_w};
-                           return {grad_x * grad.to(grad_x.scalar_type()),
-                                   grad_w * grad.to(grad_w.scalar_type())};
-                         });
+  return custom_gradient(
+      {full_x, weight->value}, at::scalar_tensor(loss, x.options().dtype(type)),
+      [grad_x, grad_w](const at::Tensor& grad) -> std::vector<at::Tensor> {
+        if (grad.item<double>() == 1.0) return {grad_x, grad_w};
+        return {grad_x * grad.to(grad_x.scalar_type()), grad_w * grad.to(grad_w.scalar_type())};
+      });
 }
 
 at::Tensor VocabularyLossHead::logits(const at::Tensor& x_TH) {

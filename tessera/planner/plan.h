@@ -76,18 +76,18 @@ struct PipelinePlan {
   double better_idle_over_ideal = 0.0;
 };
 
-/// Tokens on their way to experts, with even routing: what the busiest rank sends in a step, forward
-/// and backward, without recomputation.
+/// Tokens on their way to experts, with even routing: what the busiest rank sends in a step,
+/// forward and backward, without recomputation.
 struct ExpertPlan {
   struct Bytes {
     int64_t in_node = 0;  // to ranks of the same node
     int64_t between = 0;  // to other nodes
   };
-  int64_t experts = 0;          // of a layer
+  int64_t experts = 0;  // of a layer
   int64_t experts_of_rank = 0;
-  int64_t layers = 0;           // with experts, of the stage that has most
-  int64_t nodes = 1;            // of npu_nums_per_device ranks, in an ep group
-  Bytes all_to_all;             // alltoall
+  int64_t layers = 0;            // with experts, of the stage that has most
+  int64_t nodes = 1;             // of npu_nums_per_device ranks, in an ep group
+  Bytes all_to_all;              // alltoall
   std::optional<Bytes> by_node;  // alltoall_deredundancy, where it is legal
 
   /// Between nodes de-redundancy sends less.

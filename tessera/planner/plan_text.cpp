@@ -174,7 +174,8 @@ std::string experts_text(const ExpertPlan& plan) {
   };
   text += line("alltoall", plan.all_to_all);
   if (!plan.by_node) {
-    return text + "         alltoall_deredundancy needs ep to be a multiple of npu_nums_per_device\n";
+    return text +
+           "         alltoall_deredundancy needs ep to be a multiple of npu_nums_per_device\n";
   }
   text += line("alltoall_deredundancy", *plan.by_node);
   if (plan.nodes == 1) return text + "         one node: de-redundancy saves nothing\n";

@@ -11,8 +11,9 @@ std::shared_ptr<const SampleSource> open_training_data(const Config& config) {
   DatasetOptions options;
   const auto& paths = data.data_path ? data.data_path : data.train_data_path;
   if (!paths) {
-    throw ConfigError("train_dataset.dataloader.config.data_path is not given: there is nothing to "
-                      "train on");
+    throw ConfigError(
+        "train_dataset.dataloader.config.data_path is not given: there is nothing to "
+        "train on");
   }
   options.blend = parse_blend(*paths);
   if (data.data_path) options.split = data.split;

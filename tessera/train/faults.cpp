@@ -45,7 +45,8 @@ Faults parse_fault(const std::string& text) {
   } else {
     throw ConfigError("--plant " + text +
                       ": legal are scale_gradient:UNIT, skip_reduction:UNIT, skip_partial:AXIS, "
-                      "double_weights:UNIT, shift_labels, perturb_replica[:RANK], non_finite_loss[:RANK[:STEP]]; a UNIT is "
+                      "double_weights:UNIT, shift_labels, perturb_replica[:RANK], "
+                      "non_finite_loss[:RANK[:STEP]]; a UNIT is "
                       "embedding, \"layer N\", \"layer N experts\" or head");
   }
   return faults;
@@ -111,7 +112,8 @@ void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts) {
 }
 
 void plant_in_loss(const Faults& faults, Sinks& sinks, int64_t step, int64_t rank) {
-  if (faults.kind != Faults::Kind::kNonFiniteLoss || step != faults.step || rank != faults.rank) return;
+  if (faults.kind != Faults::Kind::kNonFiniteLoss || step != faults.step || rank != faults.rank)
+    return;
   for (auto& [micro_batch, loss] : sinks.loss) loss.fill_(std::numeric_limits<double>::infinity());
 }
 

@@ -20,17 +20,16 @@ struct Faults {
     kNonFiniteLoss,   // rank `rank` sees an infinite loss in step `step`
   };
   Kind kind = Kind::kNone;
-  std::string unit;   // "embedding", "layer 3", "layer 3 experts", "head"
+  std::string unit;  // "embedding", "layer 3", "layer 3 experts", "head"
   int64_t rank = 0;
   int64_t step = 1;
 
-  bool none() const {
-    return kind == Kind::kNone;
-  }
+  bool none() const { return kind == Kind::kNone; }
 };
 
 /// "scale_gradient:layer 1", "skip_reduction:head", "skip_partial:tp", "double_weights:layer 1",
-/// "shift_labels", "perturb_replica:3" (rank), "non_finite_loss:2:2" (rank, step). Throws ConfigError that lists them.
+/// "shift_labels", "perturb_replica:3" (rank), "non_finite_loss:2:2" (rank, step). Throws
+/// ConfigError that lists them.
 Faults parse_fault(const std::string& text);
 
 }  // namespace tessera

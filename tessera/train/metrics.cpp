@@ -47,10 +47,10 @@ std::string console_line(const StepMetrics& m, int64_t steps) {
     extra += format("load_balancing_loss: %10.6f, ", *m.load_balancing_loss);
   }
   if (m.mtp_loss) extra += format("mtp_1_loss: %10.6f, ", *m.mtp_loss);
-  return format("{ step:[%5ld/%5ld], loss: %10.6f, per_step_time: %6.0fms, %slr: %10.6e, "
-                "grad_norm: %10.6f, throughput: %6.2fT }",
-                m.step, steps, m.loss, m.seconds * 1e3, extra.c_str(), m.lr, m.grad_norm,
-                m.tflops_per_rank);
+  return format(
+      "{ step:[%5ld/%5ld], loss: %10.6f, per_step_time: %6.0fms, %slr: %10.6e, "
+      "grad_norm: %10.6f, throughput: %6.2fT }",
+      m.step, steps, m.loss, m.seconds * 1e3, extra.c_str(), m.lr, m.grad_norm, m.tflops_per_rank);
 }
 
 namespace {
@@ -74,11 +74,10 @@ std::string json_experts(const StepMetrics& m) {
     }
     counts += "]";
     const double mean = static_cast<double>(sum) / static_cast<double>(layer.size());
-    load += format("%s{\"layer\": %ld, \"max_over_mean\": %.6g, \"coldest\": %ld, \"hottest\": %ld}",
-                   i == 0 ? "" : ", ", m.moe_layers[i],
-                   sum == 0 ? 0.0 : static_cast<double>(*hottest) / mean,
-                   static_cast<long>(coldest - layer.begin()),
-                   static_cast<long>(hottest - layer.begin()));
+    load += format(
+        "%s{\"layer\": %ld, \"max_over_mean\": %.6g, \"coldest\": %ld, \"hottest\": %ld}",
+        i == 0 ? "" : ", ", m.moe_layers[i], sum == 0 ? 0.0 : static_cast<double>(*hottest) / mean,
+        static_cast<long>(coldest - layer.begin()), static_cast<long>(hottest - layer.begin()));
   }
   return ", \"tokens_per_expert\": [" + counts + "], \"expert_load\": [" + load + "]";
 }
@@ -87,14 +86,15 @@ std::string json_experts(const StepMetrics& m) {
 
 std::string json_line(const StepMetrics& m) {
   return format(
-      "{\"step\": %ld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, \"tokens\": %ld, "
-      "\"samples\": %ld, \"seconds\": %.17g, \"tokens_per_second\": %.17g, "
-      "\"tflops_per_rank\": %.17g, \"updated\": %s",
-      m.step, m.loss, m.grad_norm, m.lr, m.tokens, m.samples, m.seconds, m.tokens_per_second,
-      m.tflops_per_rank, m.updated ? "true" : "false") +
-      json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
-      json_number("load_balancing_loss", m.load_balancing_loss) +
-      json_number("z_loss", m.z_loss) + json_experts(m) + "}";
+             "{\"step\": %ld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, \"tokens\": "
+             "%ld, "
+             "\"samples\": %ld, \"seconds\": %.17g, \"tokens_per_second\": %.17g, "
+             "\"tflops_per_rank\": %.17g, \"updated\": %s",
+             m.step, m.loss, m.grad_norm, m.lr, m.tokens, m.samples, m.seconds, m.tokens_per_second,
+             m.tflops_per_rank, m.updated ? "true" : "false") +
+         json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
+         json_number("load_balancing_loss", m.load_balancing_loss) +
+         json_number("z_loss", m.z_loss) + json_experts(m) + "}";
 }
 
 MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)
@@ -120,8 +120,8 @@ void MetricsWriter::write(const StepMetrics& metrics) {
   const std::string clear = terminal_ ? "\r\033[K" : "";
   std::printf("%s%s\n", clear.c_str(), console_line(metrics, steps_).c_str());
   if (terminal_ && metrics.step < steps_) {
-    const double left = seconds_ / static_cast<double>(written_) *
-                        static_cast<double>(steps_ - metrics.step);
+    const double left =
+        seconds_ / static_cast<double>(written_) * static_cast<double>(steps_ - metrics.step);
     std::printf("%3ld %%  %.0f tokens/s  %s left", metrics.step * 100 / steps_,
                 metrics.tokens_per_second, time_left(left).c_str());
   }

@@ -43,8 +43,8 @@ std::string json_line(const StepMetrics& metrics);
 class MetricsWriter {
  public:
   /// Creates `output_dir`, writes the resolved config.yaml and starts metrics.jsonl: with the lines
-  /// that are there up to `kept_samples` (a run that resumes), else afresh. Throws ConfigError when it
-  /// cannot.
+  /// that are there up to `kept_samples` (a run that resumes), else afresh. Throws ConfigError when
+  /// it cannot.
   MetricsWriter(const Config& config, int64_t kept_samples = 0);
   void write(const StepMetrics& metrics);
 

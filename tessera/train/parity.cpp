@@ -49,7 +49,8 @@ TensorDifference compare(const at::Tensor& layout, const at::Tensor& reference) 
   TensorDifference result;
   if (worst == 0.0) return result;
   result.difference = worst / std::max(std::sqrt(squares), std::numeric_limits<double>::min());
-  result.ratio = squares == 0 ? std::numeric_limits<double>::infinity() : a.dot(b).item<double>() / squares;
+  result.ratio =
+      squares == 0 ? std::numeric_limits<double>::infinity() : a.dot(b).item<double>() / squares;
   const double size = std::sqrt(a.dot(a).item<double>());
   result.direction = size == 0 ? 0.0 : (a - result.ratio * b).norm().item<double>() / size;
   return result;
@@ -137,12 +138,9 @@ void check_tensors(const RunRecord& run, const RunRecord& reference, const Paral
 
 double parity_tolerance(DType dtype) {
   switch (dtype) {
-    case DType::kFloat64:
-      return 1e-10;
-    case DType::kFloat32:
-      return 1e-5;
-    default:
-      return 2e-2;
+    case DType::kFloat64: return 1e-10;
+    case DType::kFloat32: return 1e-5;
+    default: return 2e-2;
   }
 }
 
@@ -190,9 +188,9 @@ std::string parity_text(const ParityReport& r) {
         << ")  gradient norm " << r.norms[i] << " (" << r.reference_norms[i] << ")\n";
   }
   out.precision(3);
-  out << r.parameters << " parameters; largest difference of a gradient " << r.worst_gradient << " ("
-      << r.worst_gradient_name << "), of a value after the last step " << r.worst_value << " ("
-      << r.worst_value_name << "); tolerance " << r.tolerance << "\n";
+  out << r.parameters << " parameters; largest difference of a gradient " << r.worst_gradient
+      << " (" << r.worst_gradient_name << "), of a value after the last step " << r.worst_value
+      << " (" << r.worst_value_name << "); tolerance " << r.tolerance << "\n";
   if (r.passed()) {
     out << "parity holds\n";
     return out.str();
@@ -235,10 +233,8 @@ std::string parity_json(const ParityReport& r) {
   json["worst_value"] = {{"name", r.worst_value_name}, {"difference", r.worst_value}};
   json["findings"] = nlohmann::ordered_json::array();
   for (const ParityFinding& f : r.findings) {
-    json["findings"].push_back({{"what", f.what},
-                                {"difference", f.difference},
-                                {"ratio", f.ratio},
-                                {"axis", f.axis}});
+    json["findings"].push_back(
+        {{"what", f.what}, {"difference", f.difference}, {"ratio", f.ratio}, {"axis", f.axis}});
   }
   return json.dump(2) + "\n";
 }

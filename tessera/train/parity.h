@@ -24,8 +24,8 @@ struct ParityOptions {
 struct ParityFinding {
   std::string what;  // "loss of step 1", "gradient of lm_head.weight", "value of …"
   double difference = 0;
-  double ratio = 1;   // of the layout's to the reference's (tensors: least squares)
-  std::string axis;   // over which it went wrong, as far as it shows
+  double ratio = 1;  // of the layout's to the reference's (tensors: least squares)
+  std::string axis;  // over which it went wrong, as far as it shows
 };
 
 struct ParityReport {
@@ -39,9 +39,7 @@ struct ParityReport {
   std::string worst_value_name;
   std::vector<ParityFinding> findings;  // what exceeds the tolerance, in order of the step
 
-  bool passed() const {
-    return findings.empty();
-  }
+  bool passed() const { return findings.empty(); }
 };
 
 /// Largest difference allowed between a layout and one rank: 1e-10 in float64, 1e-5 in float32,

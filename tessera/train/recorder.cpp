@@ -25,8 +25,7 @@ void RunRecord::assemble_experts(const ShardedParam& param, bool gradients_of) {
   for (int64_t e = 0; e < param.shape[0]; ++e) {
     std::string name = param.name;
     name.replace(place, 3, std::to_string(e));
-    const auto [found, added] =
-        (gradients_of ? gradients : values).try_emplace(name);
+    const auto [found, added] = (gradients_of ? gradients : values).try_emplace(name);
     if (added) found->second = at::zeros(shape, param.value.options());
     if (gradients_of && added) {
       names.push_back(name);
@@ -104,9 +103,8 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
     record->record_step(metrics, mesh);
     if (metrics.step == steps) record->record_values(table, mesh);
   };
-  run_ranks(static_cast<int>(ranks), [&](const ProcessGroup& world) {
-    Trainer(alone, world, options).run();
-  });
+  run_ranks(static_cast<int>(ranks),
+            [&](const ProcessGroup& world) { Trainer(alone, world, options).run(); });
   return record;
 }
 

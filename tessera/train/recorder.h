@@ -25,7 +25,7 @@ class RunRecord {
   void record_values(const ParamTable& table, const DeviceMesh& mesh);
   void record_step(const StepMetrics& metrics, const DeviceMesh& mesh);
 
-  std::vector<std::string> names;  // in the order of the model (first stage first)
+  std::vector<std::string> names;               // in the order of the model (first stage first)
   std::map<std::string, at::Tensor> gradients;  // of step 1, before clipping, whole
   std::map<std::string, at::Tensor> values;     // after the last step, whole
   std::map<std::string, ShardedParam> rows;     // how a parameter was cut (of some rank)

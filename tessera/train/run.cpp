@@ -23,9 +23,7 @@ void on_signal(int signal) {
   if (g_signal.exchange(signal) != 0) std::_Exit(128 + signal);  // the second one does not wait
 }
 
-int64_t first_rank(const RunOptions& options) {
-  return options.worker ? options.worker->rank : 0;
-}
+int64_t first_rank(const RunOptions& options) { return options.worker ? options.worker->rank : 0; }
 
 int64_t world_of(const RunOptions& options) {
   return options.worker ? options.worker->world : options.thread_ranks;
@@ -70,13 +68,14 @@ int run_training(const Config& config, const RunOptions& options) {
   };
   if (options.worker) {
     const WorkerPlace& w = *options.worker;
-    rank_main(join_process_world({w.rank, w.world, w.master_addr, w.master_port, w.job,
-                                  config.training.timeout_seconds}));
+    rank_main(join_process_world(
+        {w.rank, w.world, w.master_addr, w.master_port, w.job, config.training.timeout_seconds}));
   } else {
     run_ranks(static_cast<int>(options.thread_ranks), rank_main);
   }
   if (stopped != 0) {
-    if (writer) log_warning(detail::concat("ended by signal ", stopped.load(), " after a whole step"));
+    if (writer)
+      log_warning(detail::concat("ended by signal ", stopped.load(), " after a whole step"));
     return 128 + stopped;
   }
   return 0;

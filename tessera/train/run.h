@@ -21,7 +21,7 @@ struct WorkerPlace {
 };
 
 struct RunOptions {
-  int64_t thread_ranks = 1;          // without `worker`: ranks as threads of this process
+  int64_t thread_ranks = 1;           // without `worker`: ranks as threads of this process
   std::optional<WorkerPlace> worker;  // this process is one rank of several
   Faults faults;
   std::string trace;  // file for the timelines of all ranks; empty: none

@@ -22,11 +22,11 @@ int64_t real_positions(const std::vector<MicroBatch>& batch);
 struct ContextOptions {
   int64_t step = 0;
   uint64_t seed = 0;
-  double loss_scale = 1.0;      // 1 / unmasked tokens of the global batch
-  double sample_scale = 1.0;    // 1 / its samples
-  double position_scale = 1.0;  // 1 / its positions that the loader did not make up
+  double loss_scale = 1.0;       // 1 / unmasked tokens of the global batch
+  double sample_scale = 1.0;     // 1 / its samples
+  double position_scale = 1.0;   // 1 / its positions that the loader did not make up
   double next_loss_scale = 1.0;  // weight of multi-token prediction / its unmasked tokens
-  int64_t tp_rank = 0;      // which slice of the tokens the residual stream holds
+  int64_t tp_rank = 0;           // which slice of the tokens the residual stream holds
   int64_t tp_degree = 1;
 };
 

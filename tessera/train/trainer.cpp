@@ -102,7 +102,8 @@ StepMetrics Trainer::train_step() {
   context.seed = static_cast<uint64_t>(config_.training.seed);
   context.loss_scale = metrics.updated ? 1.0 / static_cast<double>(metrics.tokens) : 0.0;
   context.sample_scale = 1.0 / static_cast<double>(plan_.effective_batch);
-  context.position_scale = 1.0 / static_cast<double>(std::max<int64_t>(1, counts[1].item<int64_t>()));
+  context.position_scale =
+      1.0 / static_cast<double>(std::max<int64_t>(1, counts[1].item<int64_t>()));
   context.next_loss_scale = config_.model.mtp_loss_factor.value_or(0.0) /
                             static_cast<double>(std::max<int64_t>(1, counts[2].item<int64_t>()));
   context.tp_rank = mesh_.coordinate("tp");
@@ -168,7 +169,8 @@ void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,
   at::Tensor samples = at::zeros({plan_.local_batch * plan_.micro_batches}, at::kLong);
   if (me == culprit) {
     int64_t* ids = samples.mutable_data_ptr<int64_t>();
-    for (const MicroBatch& b : batch) ids = std::copy(b.sample_ids.begin(), b.sample_ids.end(), ids);
+    for (const MicroBatch& b : batch)
+      ids = std::copy(b.sample_ids.begin(), b.sample_ids.end(), ids);
   }
   mesh_["world"].all_reduce({samples}).wait();
   std::string list;

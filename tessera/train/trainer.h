@@ -42,24 +42,18 @@ class Trainer {
   /// Collective over `world`. Throws ConfigError, CheckpointError.
   Trainer(Config config, const ProcessGroup& world, TrainerOptions options);
 
-  /// Steps until training.steps, or until a signal asked to stop; saves on the way and at the end, as
-  /// the file says. Returns that signal, else 0.
-  /// Throws NonFiniteError on every rank alike when a loss or norm is not finite.
+  /// Steps until training.steps, or until a signal asked to stop; saves on the way and at the end,
+  /// as the file says. Returns that signal, else 0. Throws NonFiniteError on every rank alike when
+  /// a loss or norm is not finite.
   int run();
 
   StepMetrics train_step();
 
   /// Trained on so far; not 0 at the start of a run that resumes.
-  int64_t samples() const {
-    return step_ * plan_.effective_batch;
-  }
-  ParamTable& table() {
-    return model_->table;
-  }
+  int64_t samples() const { return step_ * plan_.effective_batch; }
+  ParamTable& table() { return model_->table; }
   const PipelineRuntime& pipeline() const { return *pipeline_; }
-  const DeviceMesh& mesh() const {
-    return mesh_;
-  }
+  const DeviceMesh& mesh() const { return mesh_; }
 
  private:
   [[noreturn]] void report_non_finite(const StepSums& sums, const Sinks& sinks,

@@ -151,15 +151,16 @@ TEST(ValidateRun, Recompute) {
               HasError("recompute.exclude_op", "empty name"));
   EXPECT_THAT(check_base(1, {"recompute.exclude_op=[matmul]"}),
               HasError("recompute.exclude_op", "must be empty"));
-  EXPECT_THAT(check_base(1, {"recompute_comm.enable=true",
-                             "recompute_comm.select_module={mlp: ['0']}"}),
-              HasError("recompute_comm.enable", ""));
+  EXPECT_THAT(
+      check_base(1, {"recompute_comm.enable=true", "recompute_comm.select_module={mlp: ['0']}"}),
+      HasError("recompute_comm.enable", ""));
   EXPECT_THAT(check_base(1, {"recompute.mode=select", "recompute.select_module={attn: ['0']}"}),
               HasError("recompute.select_module", "self_attention.core_attention"));
   EXPECT_THAT(check_base(1, {"recompute.mode=select", "recompute.select_module={'mlp.(': ['0']}"}),
               HasError("recompute.select_module", "is no regular expression"));
-  EXPECT_THAT(check_base(1, {"recompute.mode=select", "recompute.select_module={'mlp\\..*': ['0']}"}),
-              HasNoErrors());
+  EXPECT_THAT(
+      check_base(1, {"recompute.mode=select", "recompute.select_module={'mlp\\..*': ['0']}"}),
+      HasNoErrors());
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ TEST(Memory, StorageCanBeFreedAndRefilled) {
 }
 
 TEST(BlockCache, SizesAreTightAndReused) {
-  for (size_t bytes = BlockCache::kSmallest; bytes < (size_t{1} << 33); bytes = bytes * 17 / 16 + 1) {
+  for (size_t bytes = BlockCache::kSmallest; bytes < (size_t{1} << 33);
+       bytes = bytes * 17 / 16 + 1) {
     const size_t size = BlockCache::rounded(bytes);
     ASSERT_GE(size, bytes);
     ASSERT_LE(size - bytes, bytes / 8);

@@ -79,9 +79,7 @@ at::Tensor input(int64_t rows, int rank) {
 class Regions : public testing::TestWithParam<int> {
  protected:
   static constexpr int64_t kRows = 5;
-  int world() const {
-    return GetParam();
-  }
+  int world() const { return GetParam(); }
   // Rank r's rows of kRows.
   std::vector<at::Tensor> cut_inputs() const {
     std::vector<at::Tensor> inputs;
@@ -98,22 +96,19 @@ class Regions : public testing::TestWithParam<int> {
 };
 
 TEST_P(Regions, GatherFromSp) {
-  check(cut_inputs(), [](const at::Tensor& x, const ProcessGroup& group) {
-    return gather_from_sp(x, kRows, group);
-  }, false);
+  check(
+      cut_inputs(),
+      [](const at::Tensor& x, const ProcessGroup& group) {
+        return gather_from_sp(x, kRows, group);
+      },
+      false);
 }
 
-TEST_P(Regions, ScatterToSp) {
-  check(whole_inputs(false), scatter_to_sp, false);
-}
+TEST_P(Regions, ScatterToSp) { check(whole_inputs(false), scatter_to_sp, false); }
 
-TEST_P(Regions, SplitToSp) {
-  check(whole_inputs(true), split_to_sp, true);
-}
+TEST_P(Regions, SplitToSp) { check(whole_inputs(true), split_to_sp, true); }
 
-TEST_P(Regions, CopyToTp) {
-  check(whole_inputs(true), copy_to_tp, true);
-}
+TEST_P(Regions, CopyToTp) { check(whole_inputs(true), copy_to_tp, true); }
 
 TEST_P(Regions, ReduceFromTp) {
   check(whole_inputs(false), reduce_from_tp, false, /*loss_once=*/true);
@@ -127,14 +122,17 @@ TEST_P(Regions, AllToAll) {
     for (int peer = 0; peer < world(); ++peer) rows += rows_of(r, peer);
     inputs.push_back(input(rows, r));
   }
-  check(inputs, [&](const at::Tensor& x, const ProcessGroup& group) {
-    std::vector<int64_t> in, out;
-    for (int peer = 0; peer < group.size(); ++peer) {
-      in.push_back(rows_of(group.rank(), peer));
-      out.push_back(rows_of(peer, group.rank()));
-    }
-    return all_to_all(x, out, in, group);
-  }, false);
+  check(
+      inputs,
+      [&](const at::Tensor& x, const ProcessGroup& group) {
+        std::vector<int64_t> in, out;
+        for (int peer = 0; peer < group.size(); ++peer) {
+          in.push_back(rows_of(group.rank(), peer));
+          out.push_back(rows_of(peer, group.rank()));
+        }
+        return all_to_all(x, out, in, group);
+      },
+      false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Regions, testing::Values(1, 2, 3, 4));

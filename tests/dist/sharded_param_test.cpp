@@ -171,8 +171,8 @@ TEST(GlobalLayout, StagesHoldDifferentParameters) {
     EXPECT_EQ(layout[1].boxes[0].rank, 2);
     for (const GlobalParam& global : layout) {
       const ShardedParam* own = table.find(global.name);
-      const at::Tensor full = assemble_everywhere(
-          global, own ? own->value : at::Tensor(), at::kDouble, world);
+      const at::Tensor full =
+          assemble_everywhere(global, own ? own->value : at::Tensor(), at::kDouble, world);
       EXPECT_TRUE(at::equal(full, whole({3, 2})));
     }
   });

@@ -36,11 +36,11 @@ TEST(ModuleNames, AreThoseOfTheLayers) {
 }
 
 TEST(ActivationCheckpoint, ParentsCoverTheirChildren) {
-  const Config config = test::load_case(
-      "llama_sgd64",
-      {"recompute={mode: select, full_recompute_layer: ['3'], "
-       "select_module: {'mlp.*': ['0', '3'], self_attn.o_proj: ['0-1']}}"},
-      1);
+  const Config config =
+      test::load_case("llama_sgd64",
+                      {"recompute={mode: select, full_recompute_layer: ['3'], "
+                       "select_module: {'mlp.*': ['0', '3'], self_attn.o_proj: ['0-1']}}"},
+                      1);
   const auto decoder = build_decoder(config.model, {0, 1, 2, 3}, false, false);
   activation_checkpoint(*decoder, RecomputePlan(config));
   const auto wrapped = [&](size_t layer) {

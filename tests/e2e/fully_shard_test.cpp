@@ -30,7 +30,8 @@ INSTANTIATE_TEST_SUITE_P(
             Layout{"shard1x8", 8, {shard(1), local_batch(1)}},
             Layout{"shard4_accumulate2", 4, {shard(-1), local_batch(1), policy("always")}},
             Layout{"shard4_never_accumulate2", 4, {shard(-1), local_batch(1), policy("never")}},
-            Layout{"shard2x2_accumulate2_divided", 4,
+            Layout{"shard2x2_accumulate2_divided",
+                   4,
                    {shard(2), local_batch(1), "parallelism.disable_gradient_division=false"}},
             Layout{"shard1x4_accumulate2", 4, {shard(1), local_batch(1)}},
             Layout{"shard2", 2, {shard(2), local_batch(2)}},
@@ -45,9 +46,9 @@ TEST(FullyShardFloat32, EqualsOneRank) {
 
 // Shapes that nothing divides: hidden 66, ffn 130, vocabulary 251, one kv head, a batch of 12.
 const std::vector<std::string> kOdd = {
-    "model.hidden_size=66",       "model.intermediate_size=131", "model.vocab_size=257",
-    "model.num_attention_heads=3", "model.num_key_value_heads=1", "model.head_dim=22",
-    "checkpoint.load_path=''",    "training.global_batch_size=12", "training.steps=4"};
+    "model.hidden_size=66",        "model.intermediate_size=131",   "model.vocab_size=257",
+    "model.num_attention_heads=3", "model.num_key_value_heads=1",   "model.head_dim=22",
+    "checkpoint.load_path=''",     "training.global_batch_size=12", "training.steps=4"};
 
 Config odd_config(std::vector<std::string> set, int64_t ranks) {
   set.insert(set.begin(), kOdd.begin(), kOdd.end());

@@ -23,8 +23,8 @@ double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   return worst == 0 ? 0 : worst / norm;
 }
 
-void expect_tensor(const std::string& what, const at::Tensor& tensor, const nlohmann::json& expected,
-                   double tolerance) {
+void expect_tensor(const std::string& what, const at::Tensor& tensor,
+                   const nlohmann::json& expected, double tolerance) {
   const at::Tensor t = tensor.to(at::kDouble).flatten();
   const double norm = expected.at("norm");
   EXPECT_NEAR_REL(t.norm().item<double>(), norm, tolerance) << what;

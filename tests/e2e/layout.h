@@ -70,8 +70,8 @@ void expect_tensors_near(const RunRecord& run, const RunRecord& reference, doubl
 /// Bit for bit.
 void expect_identical_training(const RunRecord& run, const RunRecord& reference);
 
-/// Equal to what other software computed (expected.jsonl, expected_grads.json, expected_final.json),
-/// relative `tolerance` as tests/cases/README.md defines it.
+/// Equal to what other software computed (expected.jsonl, expected_grads.json,
+/// expected_final.json), relative `tolerance` as tests/cases/README.md defines it.
 void expect_matches_case(const RunRecord& run, const std::string& name, double tolerance);
 
 }  // namespace tessera::test

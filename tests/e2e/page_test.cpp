@@ -1,5 +1,6 @@
 // The parallelism blocks of MindFormers' page on distributed training, word for word, at their
-// world sizes: each trains the same model as one rank. (The page's MoE scenes: expert_parallel_test.)
+// world sizes: each trains the same model as one rank. (The page's MoE scenes:
+// expert_parallel_test.)
 
 #include <gtest/gtest.h>
 
@@ -31,7 +32,8 @@ std::string file_with(const std::string& block, int64_t layers, int64_t local_ba
          "        use_attn_mask_compression: true, params_dtype: float64,\n"
          "        embedding_params_dtype: float64, compute_dtype: float64,\n"
          "        layernorm_compute_dtype: float64, rotary_dtype: float64,\n"
-         "        num_hidden_layers: " + std::to_string(layers) + "}\n" + block;
+         "        num_hidden_layers: " +
+         std::to_string(layers) + "}\n" + block;
 }
 
 Config read(const std::string& text, int64_t ranks) {
@@ -56,16 +58,13 @@ class Page : public testing::TestWithParam<Scene> {};
 TEST_P(Page, TrainsAsOneRank) {
   const Scene& scene = GetParam();
   const auto reference = train(read(file_with("", scene.layers, scene.local_batch), 1), 1, 3);
-  const auto run =
-      train(read(file_with(scene.block, scene.layers, scene.local_batch), scene.ranks),
-            scene.ranks, 3);
+  const auto run = train(read(file_with(scene.block, scene.layers, scene.local_batch), scene.ranks),
+                         scene.ranks, 3);
   expect_same_training(*run, *reference, 1e-10);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Scenes, Page,
-    testing::Values(
-        Scene{"overview", 8, 2, 1, R"(parallelism:
+INSTANTIATE_TEST_SUITE_P(Scenes, Page,
+                         testing::Values(Scene{"overview", 8, 2, 1, R"(parallelism:
   # —— 数据并行 / FSDP / HSDP ——
   data_parallel_shard: -1                 # 用户唯一需要配的 DP 字段；-1=剩余卡全部做分片(纯 FSDP)
   reshard_after_forward_policy: "default" # 前向后是否重新分片参数：always / never / default
@@ -97,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
   # —— 序列并行 SP ——
   # SP 随 TP 自动开启，当前不支持单独关闭，无需在此配置（见第六节）
 )"},
-        Scene{"fsdp8", 8, 2, 1, R"(parallelism:
+                                         Scene{"fsdp8", 8, 2, 1, R"(parallelism:
   data_parallel_shard: -1          # 此时框架自动推导为 8
   reshard_after_forward_policy: "default"
   cpu_offload: False
@@ -107,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
   pipeline_parallel: 1
   expert_parallel: 1
 )"},
-        Scene{"hsdp16", 16, 2, 1, R"(parallelism:
+                                         Scene{"hsdp16", 16, 2, 1, R"(parallelism:
   data_parallel_shard: 8           # 节点内 8 卡分片；副本度 2 由框架推导
   reshard_after_forward_policy: "default"
   cpu_offload: False
@@ -116,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
   context_parallel: 1
   pipeline_parallel: 1
 )"},
-        Scene{"tensor", 8, 2, 2, R"(parallelism:
+                                         Scene{"tensor", 8, 2, 2, R"(parallelism:
   data_parallel_shard: -1          # 此时框架自动推导为 4
   tensor_parallel: 2
   context_parallel: 1
@@ -125,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
   reshard_after_forward_policy: "default"
   disable_gradient_division: True
 )"},
-        Scene{"colossal", 8, 2, 2, R"(parallelism:
+                                         Scene{"colossal", 8, 2, 2, R"(parallelism:
   data_parallel_shard: -1          # 此时框架自动推导为 4
   tensor_parallel: 1
   context_parallel: 2
@@ -133,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
   context_parallel_mask_type: "causal"
   pipeline_parallel: 1
 )"},
-        Scene{"ulysses", 8, 2, 2, R"(parallelism:
+                                         Scene{"ulysses", 8, 2, 2, R"(parallelism:
   data_parallel_shard: -1          # 此时框架自动推导为 2
   context_parallel: 4
   context_parallel_method: "ulysses"
@@ -142,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
   tensor_parallel: 1
   pipeline_parallel: 1
 )"},
-        Scene{"hybrid", 8, 2, 4, R"(parallelism:
+                                         Scene{"hybrid", 8, 2, 4, R"(parallelism:
   data_parallel_shard: -1          # 此时框架自动推导为 2
   context_parallel: 4
   context_parallel_method: "hybrid"
@@ -151,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
   tensor_parallel: 1
   pipeline_parallel: 1
 )"},
-        Scene{"pipeline_auto", 8, 8, 4, R"(parallelism:
+                                         Scene{"pipeline_auto", 8, 8, 4, R"(parallelism:
   data_parallel_shard: -1
   tensor_parallel: 4
   pipeline_parallel: 2
@@ -159,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
   pipeline_parallel_layers_per_stage: auto
   pipeline_parallel_overlap_p2p: True
 )"},
-        Scene{"pipeline_list", 8, 10, 2, R"(parallelism:
+                                         Scene{"pipeline_list", 8, 10, 2, R"(parallelism:
   data_parallel_shard: -1
   tensor_parallel: 4
   pipeline_parallel: 2
@@ -169,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
     - "2-3, 9"      # 物理 stage 1：虚拟 stage 1 放层 2-3，虚拟 stage 3 放层 9
   pipeline_parallel_overlap_p2p: True
 )"}),
-    [](const auto& info) { return info.param.name; });
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tessera::test

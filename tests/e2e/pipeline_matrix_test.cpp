@@ -22,9 +22,9 @@ bool whole_matrix() {
 Config small(int64_t layers, int64_t micro_batches, const std::vector<std::string>& set,
              int64_t ranks) {
   std::vector<std::string> all;
-  for (const char* value : {"checkpoint.load_path=''", "model.hidden_size=32",
-                            "model.intermediate_size=64", "model.head_dim=8", "training.steps=2",
-                            "training.local_batch_size=1"}) {
+  for (const char* value :
+       {"checkpoint.load_path=''", "model.hidden_size=32", "model.intermediate_size=64",
+        "model.head_dim=8", "training.steps=2", "training.local_batch_size=1"}) {
     all.emplace_back(value);
   }
   all.push_back("model.num_hidden_layers=" + std::to_string(layers));

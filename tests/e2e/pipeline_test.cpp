@@ -43,8 +43,7 @@ INSTANTIATE_TEST_SUITE_P(
             Layout{"pp2_tp2", 4, pp(2, 1, {local_batch(2), tp(2)})},
             Layout{"pp2v2_tp2_shard2_never", 8,
                    pp(2, 2, {local_batch(1), tp(2), policy("never"), kOverlapBf})},
-            Layout{"pp2_tp2_shard2_replicate2", 16,
-                   pp(2, 1, {local_batch(1), tp(2), shard(2)})})),
+            Layout{"pp2_tp2_shard2_replicate2", 16, pp(2, 1, {local_batch(1), tp(2), shard(2)})})),
     case_and_layout_name);
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace {
 using Sets = std::vector<std::string>;
 
 // As people train: bfloat16 products over float32 masters.
-const Sets kMixed = {"model.params_dtype=float32",          "model.embedding_params_dtype=float32",
-                     "model.compute_dtype=bfloat16",        "model.layernorm_compute_dtype=float32",
-                     "model.rotary_dtype=float32",          "model.moe_router_dtype=float32"};
+const Sets kMixed = {"model.params_dtype=float32",   "model.embedding_params_dtype=float32",
+                     "model.compute_dtype=bfloat16", "model.layernorm_compute_dtype=float32",
+                     "model.rotary_dtype=float32",   "model.moe_router_dtype=float32"};
 
 Config load(const std::string& name, Sets set, int64_t steps, int64_t ranks) {
   set.insert(set.begin(), kMixed.begin(), kMixed.end());
@@ -27,9 +27,7 @@ struct Case {
   std::string file;
   Layout layout;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.name;
-}
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
 class Bfloat16 : public testing::TestWithParam<Case> {};
 
@@ -37,7 +35,8 @@ TEST_P(Bfloat16, EqualsOneRankWithinRounding) {
   const Case& c = GetParam();
   constexpr int64_t kSteps = 2;
   const auto reference = train(load(c.file, {}, kSteps, 1), 1, kSteps);
-  const auto run = train(load(c.file, c.layout.set, kSteps, c.layout.ranks), c.layout.ranks, kSteps);
+  const auto run =
+      train(load(c.file, c.layout.set, kSteps, c.layout.ranks), c.layout.ranks, kSteps);
   for (int64_t i = 0; i < kSteps; ++i) {
     const auto step = static_cast<size_t>(i);
     EXPECT_NEAR(run->steps[step].loss / reference->steps[step].loss, 1.0, 2e-2);
@@ -53,26 +52,33 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"shard2_accumulate", "qwen3_tied64", {"", 2, {shard(2), local_batch(2)}}},
         Case{"tp2_recompute", "qwen3_tied64", {"", 2, {tp(2), kRecompute}}},
-        Case{"cp2", "qwen3_tied64",
+        Case{"cp2",
+             "qwen3_tied64",
              {"", 2, {"parallelism.context_parallel=2", "model.use_attn_mask_compression=true"}}},
-        Case{"pp2", "qwen3_tied64",
-             {"", 2,
+        Case{"pp2",
+             "qwen3_tied64",
+             {"",
+              2,
               {"parallelism.pipeline_parallel=2",
                "parallelism.pipeline_parallel_layers_per_stage=auto", local_batch(2)}}},
-        Case{"bfloat16_parameters_shard2", "llama_sgd64",
-             {"", 2,
+        Case{"bfloat16_parameters_shard2",
+             "llama_sgd64",
+             {"",
+              2,
               {shard(2), local_batch(2), "model.params_dtype=bfloat16",
                "model.embedding_params_dtype=bfloat16"}}},
-        Case{"ep2", "qwen3_moe_aux64",
+        Case{"ep2",
+             "qwen3_moe_aux64",
              {"", 2, {"parallelism.expert_parallel=2", shard(-1), local_batch(4)}}},
         Case{"latent_attention_shard2", "deepseek_v3_64", {"", 2, {shard(2), local_batch(4)}}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Bfloat16Curve, IsThatOfFloat32) {
   constexpr int64_t kSteps = 10;
-  const auto wide = train(load("llama_adamw64", {"model.compute_dtype=float32"}, kSteps, 1), 1, kSteps);
-  for (const Sets& set : {Sets{}, Sets{"model.params_dtype=bfloat16",
-                                       "model.embedding_params_dtype=bfloat16"}}) {
+  const auto wide =
+      train(load("llama_adamw64", {"model.compute_dtype=float32"}, kSteps, 1), 1, kSteps);
+  for (const Sets& set :
+       {Sets{}, Sets{"model.params_dtype=bfloat16", "model.embedding_params_dtype=bfloat16"}}) {
     const auto narrow = train(load("llama_adamw64", set, kSteps, 1), 1, kSteps);
     for (size_t i = 0; i < wide->steps.size(); ++i) {
       EXPECT_NEAR(narrow->steps[i].loss / wide->steps[i].loss, 1.0, 1e-2) << "step " << i + 1;

@@ -20,11 +20,17 @@ TEST_P(Processes, TrainAsOneRank) {
   const TempDir folder;
   const std::string workers = std::to_string(layout.ranks);
   const std::string port = std::to_string(20000 + (getpid() * 7 + layout.ranks) % 20000);
-  std::vector<std::string> words{"--worker_num=" + workers, "--local_worker_num=" + workers,
-                                 "--master_port=" + port, "--join=True",
-                                 "--log_dir=" + folder.path().string(), "run_mindformer.py",
-                                 "--config", (case_path("llama_sgd64") / "config.yaml").string(),
-                                 "--mode", "1", "--set",
+  std::vector<std::string> words{"--worker_num=" + workers,
+                                 "--local_worker_num=" + workers,
+                                 "--master_port=" + port,
+                                 "--join=True",
+                                 "--log_dir=" + folder.path().string(),
+                                 "run_mindformer.py",
+                                 "--config",
+                                 (case_path("llama_sgd64") / "config.yaml").string(),
+                                 "--mode",
+                                 "1",
+                                 "--set",
                                  "output_dir=" + (folder / "output").string()};
   for (const std::string& value : layout.set) {
     words.emplace_back("--set");
@@ -49,10 +55,10 @@ const std::string kMask = "model.use_attn_mask_compression=true";
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Processes,
-    testing::Values(Layout{"shard4", 4, {local_batch(2)}}, Layout{"shard8", 8, {local_batch(1)}},
-                    Layout{"tp2_shard2", 4, {tp(2), local_batch(1)}},
-                    Layout{"pp2_cp2_ring", 4,
-                           {kPipeline, kAuto, kContext, kRing, kMask, local_batch(2)}}),
+    testing::Values(
+        Layout{"shard4", 4, {local_batch(2)}}, Layout{"shard8", 8, {local_batch(1)}},
+        Layout{"tp2_shard2", 4, {tp(2), local_batch(1)}},
+        Layout{"pp2_cp2_ring", 4, {kPipeline, kAuto, kContext, kRing, kMask, local_batch(2)}}),
     layout_name);
 
 }  // namespace

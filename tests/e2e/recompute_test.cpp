@@ -64,9 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
             Layout{"full_shard2_always", 2, full("1-2", {local_batch(2), policy("always")})},
             Layout{"full_tp2_shard2_never", 4,
                    full("0-3", {local_batch(2), tp(2), policy("never")})},
-            Layout{"full_pp2v2_overlap", 2,
-                   full("0-2", pp(2, 2, {local_batch(2),
-                                         "parallelism.pipeline_parallel_overlap_b_f=true"}))},
+            Layout{
+                "full_pp2v2_overlap", 2,
+                full("0-2",
+                     pp(2, 2, {local_batch(2), "parallelism.pipeline_parallel_overlap_b_f=true"}))},
             Layout{"every_module", 1, select("'(self_attention|mlp)\\..*|.*norm': ['0-3']")},
             Layout{"parents", 1, select("self_attention: ['0-1'], 'mlp.*': ['1-3']")},
             Layout{"hugging_face_names_shard2_always", 2,
@@ -80,23 +81,23 @@ INSTANTIATE_TEST_SUITE_P(
             Layout{"full_cp2", 2, full("0-3", cp2({local_batch(4)}))},
             Layout{"select_and_full_pp2", 2,
                    pp(2, 1,
-                      {local_batch(2), "recompute={mode: select, full_recompute_layer: ['1'], "
-                                       "select_module: {'mlp.*': ['0-3']}}"})})),
+                      {local_batch(2),
+                       "recompute={mode: select, full_recompute_layer: ['1'], "
+                       "select_module: {'mlp.*': ['0-3']}}"})})),
     case_and_layout_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Experts, Recompute,
     testing::Combine(
         testing::Values("qwen3_moe_aux64", "deepseek_v3_64"),
-        testing::Values(
-            Layout{"full", 1, full("0-1")},
-            Layout{"mlp", 1, select("mlp: ['0-1']")},
-            Layout{"every_module", 1, select("'(self_attention|mlp)\\..*': ['0-1']")},
-            Layout{"full_ep2", 2,
-                   full("0-1", {"parallelism.expert_parallel=2", shard(-1), local_batch(4)})},
-            Layout{"mlp_tp2_ep2", 2,
-                   select("mlp: ['0-1'], self_attention: ['0']",
-                          {"parallelism.expert_parallel=2", tp(2), local_batch(8)})})),
+        testing::Values(Layout{"full", 1, full("0-1")}, Layout{"mlp", 1, select("mlp: ['0-1']")},
+                        Layout{"every_module", 1, select("'(self_attention|mlp)\\..*': ['0-1']")},
+                        Layout{"full_ep2", 2,
+                               full("0-1",
+                                    {"parallelism.expert_parallel=2", shard(-1), local_batch(4)})},
+                        Layout{"mlp_tp2_ep2", 2,
+                               select("mlp: ['0-1'], self_attention: ['0']",
+                                      {"parallelism.expert_parallel=2", tp(2), local_batch(8)})})),
     case_and_layout_name);
 
 // The layer for multi-token prediction has the number after the last; its loss is logged once.

@@ -23,16 +23,13 @@ TEST_P(ReferenceRun, OneRankMatches) {
   expect_matches_case(*run, name, tolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dense, ReferenceRun,
-                         testing::Values(Reference{"llama_sgd64", 1e-9},
-                                         Reference{"llama_adamw64", 1e-9},
-                                         Reference{"llama_adamw32", 1e-5},
-                                         Reference{"qwen3_tied64", 1e-9},
-                                         Reference{"qwen3_eod64", 1e-9},
-                                         Reference{"qwen3_moe64", 1e-9},
-                                         Reference{"qwen3_moe_aux64", 1e-9},
-                                         Reference{"deepseek_v3_64", 1e-9}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Dense, ReferenceRun,
+    testing::Values(Reference{"llama_sgd64", 1e-9}, Reference{"llama_adamw64", 1e-9},
+                    Reference{"llama_adamw32", 1e-5}, Reference{"qwen3_tied64", 1e-9},
+                    Reference{"qwen3_eod64", 1e-9}, Reference{"qwen3_moe64", 1e-9},
+                    Reference{"qwen3_moe_aux64", 1e-9}, Reference{"deepseek_v3_64", 1e-9}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tessera::test

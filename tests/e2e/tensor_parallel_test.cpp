@@ -27,8 +27,7 @@ INSTANTIATE_TEST_SUITE_P(
             Layout{"tp2", 2, {tp(2), local_batch(2), kLossParallel}},
             Layout{"tp4", 4, {tp(4), local_batch(2)}},  // two kv heads: copies
             Layout{"tp2_shard2_never", 4, {tp(2), local_batch(1), kLossParallel, policy("never")}},
-            Layout{"tp2_replicate2_always", 4,
-                   {tp(2), local_batch(2), shard(1), policy("always")}},
+            Layout{"tp2_replicate2_always", 4, {tp(2), local_batch(2), shard(1), policy("always")}},
             Layout{"tp4_shard2", 8, {tp(4), local_batch(1), kLossParallel, policy("always")}})),
     case_and_layout_name);
 
@@ -39,11 +38,16 @@ TEST(TensorParallelFloat32, EqualsOneRank) {
 }
 
 // Nothing divides the vocabulary; one kv head; three ranks; chunks of the loss.
-const std::vector<std::string> kOdd = {
-    "checkpoint.load_path=''",     "model.vocab_size=257",  "model.num_attention_heads=6",
-    "model.num_key_value_heads=3", "model.head_dim=10",     "model.intermediate_size=96",
-    "model.attention_bias=true",   "training.steps=4",      "train_dataset.dataloader.config.seq_length=60",
-    "model.seq_length=60"};
+const std::vector<std::string> kOdd = {"checkpoint.load_path=''",
+                                       "model.vocab_size=257",
+                                       "model.num_attention_heads=6",
+                                       "model.num_key_value_heads=3",
+                                       "model.head_dim=10",
+                                       "model.intermediate_size=96",
+                                       "model.attention_bias=true",
+                                       "training.steps=4",
+                                       "train_dataset.dataloader.config.seq_length=60",
+                                       "model.seq_length=60"};
 
 Config odd_config(std::vector<std::string> set, int64_t ranks) {
   set.insert(set.begin(), kOdd.begin(), kOdd.end());

@@ -20,14 +20,13 @@ namespace tessera::test {
 namespace {
 
 TEST(Trace, HoldsWhatEveryRankDid) {
-  const Config config = load_case(
-      "llama_sgd64",
-      {shard(2), local_batch(2), policy("always"), "parallelism.pipeline_parallel=2",
-       "parallelism.pipeline_parallel_layers_per_stage=auto", "training.steps=2"},
-      4);
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() /
-      ("tessera_trace_" + std::to_string(::getpid()) + ".json");
+  const Config config =
+      load_case("llama_sgd64",
+                {shard(2), local_batch(2), policy("always"), "parallelism.pipeline_parallel=2",
+                 "parallelism.pipeline_parallel_layers_per_stage=auto", "training.steps=2"},
+                4);
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("tessera_trace_" + std::to_string(::getpid()) + ".json");
   const auto source = open_training_data(config);
   run_ranks(4, [&](const ProcessGroup& world) {
     Timeline timeline;

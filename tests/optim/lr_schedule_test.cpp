@@ -101,7 +101,7 @@ TEST(LearningRate, AnnealsFromItsBaseRate) {
   config.type = "CosineAnnealingWarmRestarts";
   config.t_0 = 4;
   config.t_mult = 2;
-  EXPECT_DOUBLE_EQ(learning_rate(config, 100, 4), 2.0);   // second cycle, 8 steps
+  EXPECT_DOUBLE_EQ(learning_rate(config, 100, 4), 2.0);  // second cycle, 8 steps
   EXPECT_NEAR(learning_rate(config, 100, 8), 1.0, 1e-15);
   EXPECT_DOUBLE_EQ(learning_rate(config, 100, 12), 2.0);  // third
 }

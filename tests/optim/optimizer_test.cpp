@@ -25,7 +25,8 @@ TEST(Decay, FirstHitWins) {
 
 TEST(Decay, RulesKnowMindFormersNames) {
   OptimizerConfig config;
-  config.weight_decay_exclude = {"word_embeddings", "*.linear_qkv.*", "decoder.layers.1.mlp.linear_fc2"};
+  config.weight_decay_exclude = {"word_embeddings", "*.linear_qkv.*",
+                                 "decoder.layers.1.mlp.linear_fc2"};
   EXPECT_FALSE(is_decayed(config, "model.embed_tokens.weight", 2));
   EXPECT_FALSE(is_decayed(config, "model.layers.3.self_attn.k_proj.weight", 2));
   EXPECT_FALSE(is_decayed(config, "model.layers.1.mlp.down_proj.weight", 2));
@@ -37,9 +38,8 @@ void with_table(at::ScalarType dtype, const std::function<void(ParamTable&)>& us
   run_ranks(1, [&](const ProcessGroup& world) {
     const DeviceMesh mesh(ParallelDims{}, world);
     ParamTable table;
-    for (const auto& [name, shape] :
-         std::vector<std::pair<std::string, std::vector<int64_t>>>{{"a.weight", {5, 3}},
-                                                                   {"b.weight", {7}}}) {
+    for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+             {"a.weight", {5, 3}}, {"b.weight", {7}}}) {
       ShardedParam param;
       param.name = name;
       param.shape = shape;
@@ -85,8 +85,8 @@ TEST(AdamW, IsTheFormula) {
           s.p *= 1 - lr * decay;
           s.m = 0.9 * s.m + 0.1 * g;
           s.v = 0.95 * s.v + 0.05 * g * g;
-          s.p -= lr / (1 - std::pow(0.9, t)) * s.m /
-                 (std::sqrt(s.v / (1 - std::pow(0.95, t))) + 1e-3);
+          s.p -=
+              lr / (1 - std::pow(0.9, t)) * s.m / (std::sqrt(s.v / (1 - std::pow(0.95, t))) + 1e-3);
           EXPECT_NEAR(param.value.flatten()[static_cast<int64_t>(i)].item<double>(), s.p, 1e-14);
         }
         param.grad = at::cos(grads[k] * t);

@@ -47,7 +47,11 @@ TEST_P(Blocks, ForwardAndBackwardAreExact) {
   at::Tensor k = (at::rand({s, c.kv_heads, size}, options) - 0.5) * 20;
   at::Tensor v = at::randn({s, c.kv_heads, size}, options);
   const double scale = 1.0;
-  ASSERT_GT(at::einsum("qnd,knd->nqk", {q, k.repeat_interleave(heads / c.kv_heads, 1)}).abs().max().item<double>(), 150);
+  ASSERT_GT(at::einsum("qnd,knd->nqk", {q, k.repeat_interleave(heads / c.kv_heads, 1)})
+                .abs()
+                .max()
+                .item<double>(),
+            150);
   for (at::Tensor* x : {&q, &k, &v}) x->set_requires_grad(true);
   const at::Tensor expected = reference(q, k, v, c.ends, scale);
   const at::Tensor seed = at::randn(expected.sizes(), options);
@@ -110,7 +114,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"documents", 4, TokenBalance::kHeadTail, {3, 4, 30, 63, 64}, 2},
                     Case{"documents_by_work", 4, TokenBalance::kByWork, {1, 2, 40, 41, 64}, 4},
                     Case{"document_in_one_slice", 2, TokenBalance::kContiguous, {20, 30, 64}, 4},
-                    Case{"all_short", 4, TokenBalance::kByWork, {8, 16, 24, 32, 40, 48, 56, 64}, 2}),
+                    Case{
+                        "all_short", 4, TokenBalance::kByWork, {8, 16, 24, 32, 40, 48, 56, 64}, 2}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -32,9 +32,7 @@ struct OneWeight {
     unit = std::make_unique<ShardedUnit>("unit", std::vector<Weight*>{&weight}, mesh, "fsdp",
                                          at::kFloat, table);
   }
-  ShardedParam& row() {
-    return *table.params().front();
-  }
+  ShardedParam& row() { return *table.params().front(); }
 };
 
 OptimizerConfig sgd() {

@@ -76,9 +76,8 @@ TEST(Parity, NamesAReplicaThatDiffers) {
 }
 
 TEST(Parity, NamesASummedTwiceNormUnderTensorParallelism) {
-  const ParityReport report =
-      parity({"parallelism.tensor_parallel=2", "training.local_batch_size=2"}, 2,
-             "skip_partial:tp");
+  const ParityReport report = parity(
+      {"parallelism.tensor_parallel=2", "training.local_batch_size=2"}, 2, "skip_partial:tp");
   const ParityFinding* finding = first_gradient(report);
   ASSERT_NE(finding, nullptr);
   EXPECT_NE(finding->what.find("norm"), std::string::npos) << finding->what;

@@ -57,9 +57,8 @@ TEST(Trainer, ASignalEndsTheRunAfterAWholeStepOnAllRanks) {
     steps = metrics.step;
     if (metrics.step == 2) signal = 15;
   };
-  run_ranks(4, [&](const ProcessGroup& world) {
-    EXPECT_EQ(Trainer(config, world, options).run(), 15);
-  });
+  run_ranks(
+      4, [&](const ProcessGroup& world) { EXPECT_EQ(Trainer(config, world, options).run(), 15); });
   EXPECT_GE(steps, 3);
   EXPECT_LE(steps, 4);
 }
