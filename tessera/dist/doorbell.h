@@ -10,7 +10,9 @@ namespace tessera {
 
 /// An event count on a futex (Linux). To wait: read value(), look whether what is waited for has
 /// happened, and if not sleep(value). A ring() between the two makes sleep() return at once.
-class Doorbell {
+/// `kShared`: in memory that several processes share (all zero is a valid beginning).
+template <bool kShared>
+class BasicDoorbell {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -27,5 +29,8 @@ class Doorbell {
   std::atomic<uint32_t> value_{0};
   std::atomic<int> sleepers_{0};
 };
+
+using Doorbell = BasicDoorbell<false>;
+using SharedDoorbell = BasicDoorbell<true>;
 
 }  // namespace tessera

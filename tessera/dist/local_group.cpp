@@ -48,7 +48,7 @@ std::shared_ptr<LocalOp> LocalGroup::publish(
       op->slots[member] = {true, std::move(call)};
       last = ++op->num_published == size();
       if (last) {
-        op->closed = true;
+        op->closed = !op->cancelled;
         open_.pop_front();  // members publish in order, so it is the front
         ++num_closed_;
       }
@@ -58,7 +58,7 @@ std::shared_ptr<LocalOp> LocalGroup::publish(
     fail(*op, mismatch);
     throw CommError(mismatch);
   }
-  if (last) start(*op, member);
+  if (last && op->closed) start(*op, member);
   return op;
 }
 
@@ -126,7 +126,7 @@ void LocalGroup::wait(LocalOp& op, int member, const std::string& name) {
       world_->wait(ranks_[member], ready, [&] { return missing(op); },
                    [&] { return describe(op, name); });
     } catch (...) {
-      abandon(op, member);
+      abandon(op, member, /*failing=*/true);
       throw;
     }
   }
@@ -136,20 +136,21 @@ void LocalGroup::wait(LocalOp& op, int member, const std::string& name) {
 
 // Either the collective can never start any more, or its units are executed to the end (they do not
 // block), as others may be reading or writing this member's memory.
-void LocalGroup::abandon(LocalOp& op, int member) noexcept {
+void LocalGroup::abandon(LocalOp& op, int member, bool failing) noexcept {
   std::string error = detail::concat("rank ", ranks_[member], " gave up ",
                                      op_name(op.signature.kind()), " number ", op.number);
   bool closed;
   {
     std::lock_guard lock(mutex_);
     closed = op.closed;
-    if (!closed && !op.failed.load()) {
+    if (!closed) op.cancelled = true;
+    if (!closed && !failing && !op.failed.load()) {
       op.error = std::move(error);
       op.failed.store(true);
     }
   }
   if (!closed) {
-    ring_waiting(op, member, size());
+    if (!failing) ring_waiting(op, member, size());
     return;
   }
   while (!op.done() && !op.failed.load()) {

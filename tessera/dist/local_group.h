@@ -38,8 +38,9 @@ class LocalGroup : public std::enable_shared_from_this<LocalGroup> {
       int member, const OpSignature& signature, LocalCall call, const std::string& name);
   /// Completes it for `member`; its tensors are let go of.
   void wait(LocalOp& op, int member, const std::string& name);
-  /// `member` will not wait. Afterwards nobody touches its tensors.
-  void abandon(LocalOp& op, int member) noexcept;
+  /// `member` will not wait. Afterwards nobody touches its tensors. If `failing` (an error of its own
+  /// is on its way and will end the world), the others are left to wait for that; else they fail.
+  void abandon(LocalOp& op, int member, bool failing) noexcept;
 
   void send(int member, const at::Tensor& tensor, int peer, int64_t tag);
   Work recv(int member, at::Tensor tensor, int peer, int64_t tag, const std::string& name);

@@ -1,5 +1,7 @@
 // The local transport as a ProcessGroup: every call is published to the LocalGroup.
 
+#include <exception>
+
 #include "tessera/base/error.h"
 #include "tessera/dist/local_group.h"
 #include "tessera/dist/single_group.h"
@@ -14,7 +16,7 @@ class CollectiveWork : public Work::Impl {
       : group_(std::move(group)), op_(std::move(op)), member_(member), name_(name) {}
 
   ~CollectiveWork() override {
-    if (!waited_) group_->abandon(*op_, member_);
+    if (!waited_) group_->abandon(*op_, member_, std::uncaught_exceptions() > 0);
   }
 
   void wait() override {

@@ -49,7 +49,8 @@ class LocalOp {
   int num_published = 0;
   OpSignature signature{OpKind::kBarrier};  // of the first member to publish
   int first = -1;                           // that member
-  bool closed = false;                      // all have published
+  bool closed = false;                      // all have published, it runs
+  bool cancelled = false;                   // a member that failed took its part back: never run
   std::string error;                        // why it can never run; written before failed
 
   // --- after that ------------------------------------------------------------------------------

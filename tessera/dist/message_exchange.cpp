@@ -133,6 +133,12 @@ void MessageExchange::wait() {
   kept_.clear();
 }
 
+bool MessageExchange::done() const {
+  const auto is_done = [](const Pending& item) { return item.request->done(); };
+  return std::all_of(receives_.begin(), receives_.end(), is_done) &&
+         std::all_of(sends_.begin(), sends_.end(), is_done);
+}
+
 void MessageExchange::abort() {
   for (Pending& item : receives_) item.request->abort();
   for (Pending& item : sends_) item.request->abort();

@@ -51,6 +51,8 @@ class MessageExchange : public Work::Impl {
 
   /// Throws CommError naming the peers that did not answer.
   void wait() override;
+  /// Whether everything is known to be sent and received.
+  bool done() const;
   /// Makes the wait() of another thread fail.
   void abort();
 

@@ -210,7 +210,7 @@ class MessageGroup : public ProcessGroup::Impl {
     const auto exchange = message("send", tag);
     exchange->send(ranks[peer], {piece_of(copy, {0, copy.numel()})});
     exchange->keep({std::move(copy)});
-    state_->world->pending_sends->add(exchange);
+    if (!exchange->done()) state_->world->pending_sends->add(exchange);
     return {};
   }
 

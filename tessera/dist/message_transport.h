@@ -27,6 +27,10 @@ class MessageTransport {
     virtual ~Request() = default;
     /// Blocks until the memory is sent or filled.
     virtual void wait(Clock::time_point deadline) = 0;
+    /// Whether wait() would return at once; false if the transport cannot tell.
+    virtual bool done() {
+      return false;
+    }
     /// Makes the wait() of another thread fail.
     virtual void abort() = 0;
   };

@@ -4,6 +4,7 @@
 #include "tessera/dist/gloo_transport.h"
 #include "tessera/dist/memory.h"
 #include "tessera/dist/message_group.h"
+#include "tessera/dist/shm_transport.h"
 #include "tessera/dist/single_group.h"
 
 namespace tessera {
@@ -21,8 +22,11 @@ ProcessGroup join_process_world(const ProcessWorldOptions& options) {
   meeting.master_port = options.master_port;
   meeting.job = options.job;
   meeting.timeout = timeout;
-  return message_group(connect_gloo(std::make_shared<MeetingPoint>(meeting)), options.rank,
-                       options.world, {timeout});
+  const auto point = std::make_shared<MeetingPoint>(meeting);
+  std::unique_ptr<MessageTransport> transport;
+  if (options.shared_memory) transport = connect_shared_memory(point);
+  if (!transport) transport = connect_gloo(point);
+  return message_group(std::move(transport), options.rank, options.world, {timeout});
 }
 
 }  // namespace tessera

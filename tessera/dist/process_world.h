@@ -1,6 +1,7 @@
 #pragma once
 
-// Ranks as processes: c10d's Gloo (or NCCL, one rank a device) over its TCPStore.
+// Ranks as processes. They meet over c10d's TCPStore; messages go through shared memory where all
+// ranks are on one host, through Gloo (TCP) where they are not.
 
 #include <string>
 
@@ -15,6 +16,7 @@ struct ProcessWorldOptions {
   int master_port = 0;
   std::string job;  // part of every key, so that two jobs never meet in one store
   double timeout_seconds = 600;  // of the meeting and of every collective
+  bool shared_memory = true;     // false: Gloo on one host, too
 };
 
 /// Meets the other ranks. Throws CommError: port busy, ranks that did not come (named).

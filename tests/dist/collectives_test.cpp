@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tests/dist/gloo_ranks.h"
+#include "tests/dist/process_ranks.h"
 #include "tessera/base/placement.h"
 #include "tessera/dist/run_ranks.h"
 
@@ -19,7 +19,7 @@ at::Tensor sample(std::vector<int64_t> shape, int rank, at::ScalarType dtype, in
   return at::remainder(index * (7 + rank) + 13 * rank + salt, 31).sub(9).reshape(shape).to(dtype);
 }
 
-enum class Transport { kLocal, kGloo };
+using test::Transport;
 
 class Collectives : public testing::TestWithParam<std::tuple<Transport, int, at::ScalarType>> {
  protected:
@@ -28,7 +28,7 @@ class Collectives : public testing::TestWithParam<std::tuple<Transport, int, at:
     if (std::get<0>(GetParam()) == Transport::kLocal) {
       run_ranks(world, fn);
     } else {
-      test::run_gloo_ranks(world, fn);
+      test::run_process_ranks(world, std::get<0>(GetParam()), fn);
     }
   }
   at::ScalarType dtype() const {
@@ -181,6 +181,12 @@ INSTANTIATE_TEST_SUITE_P(
     Local, Collectives,
     testing::Combine(testing::Values(Transport::kLocal), testing::Values(1, 2, 3, 4, 8),
                      testing::Values(at::kDouble, at::kFloat, at::kBFloat16, at::kLong)),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    SharedMemory, Collectives,
+    testing::Combine(testing::Values(Transport::kSharedMemory), testing::Values(2, 3, 8),
+                     testing::Values(at::kDouble, at::kBFloat16)),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

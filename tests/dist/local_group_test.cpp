@@ -204,6 +204,40 @@ TEST(LocalGroupFailure, ReleasesAllWhoWait) {
   EXPECT_THAT(messages, AllOf(testing::SizeIs(3), testing::Each("a peer failed: rank 2: boom")));
 }
 
+// The work that a failing rank lets go of must not be what is reported.
+TEST(LocalGroupFailure, TheCauseIsReportedNotItsConsequence) {
+  for (int i = 0; i < 50; ++i) {
+    const std::string message = message_of<NonFiniteError>([] {
+      run_ranks(4, [](const ProcessGroup& group) {
+        at::Tensor tensor = at::zeros({100000});
+        Work work = group.all_reduce({tensor});
+        if (group.rank() == 1) {
+          at::Tensor second = at::zeros({3});
+          const Work dropped = group.all_reduce({second});
+          throw NonFiniteError("loss");
+        }
+        work.wait();
+        group.all_reduce({at::zeros({3})}).wait();
+        group.barrier();
+      });
+    });
+    ASSERT_EQ(message, "rank 1: loss");
+  }
+}
+
+TEST(LocalGroupFailure, AWorkThatIsDroppedIsNamed) {
+  const std::string message = message_of<CommError>([] {
+    run_ranks(2, [](const ProcessGroup& group) {
+      if (group.rank() == 0) group.all_reduce({at::zeros({3})});
+      if (group.rank() == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        group.all_reduce({at::zeros({3})}).wait();
+      }
+    });
+  });
+  EXPECT_THAT(message, HasSubstr("rank 0 gave up all_reduce"));
+}
+
 TEST(LocalGroupFailure, TorchErrorsKeepTheirType) {
   const std::string message = message_of<c10::Error>([] {
     run_ranks(2, [](const ProcessGroup& group) {

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/dist/gloo_ranks.h"
+#include "tests/dist/process_ranks.h"
 #include "tessera/base/error.h"
 
 namespace tessera {
@@ -89,8 +89,16 @@ TEST(ProcessWorld, ASecondJobDoesNotJoinTheFirstOnesStore) {
   first.join();
 }
 
-TEST(ProcessWorld, ManyStartedAtOnceAndWaitedInAnotherOrder) {
-  test::run_gloo_ranks(3, [](const ProcessGroup& group) {
+class ProcessTransports : public testing::TestWithParam<test::Transport> {};
+
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessTransports,
+                         testing::Values(test::Transport::kSharedMemory, test::Transport::kGloo),
+                         [](const auto& info) {
+                           return info.param == test::Transport::kGloo ? "Gloo" : "SharedMemory";
+                         });
+
+TEST_P(ProcessTransports, ManyStartedAtOnceAndWaitedInAnotherOrder) {
+  test::run_process_ranks(3, GetParam(), [](const ProcessGroup& group) {
     constexpr int kOperations = 12;
     std::vector<at::Tensor> shards, full;
     std::vector<Work> works;
@@ -109,8 +117,8 @@ TEST(ProcessWorld, ManyStartedAtOnceAndWaitedInAnotherOrder) {
   });
 }
 
-TEST(ProcessWorld, GroupsShareTheLinks) {
-  test::run_gloo_ranks(6, [](const ProcessGroup& world) {
+TEST_P(ProcessTransports, GroupsShareTheLinks) {
+  test::run_process_ranks(6, GetParam(), [](const ProcessGroup& world) {
     const ProcessGroup rows = world.split({{0, 1, 2}, {3, 4, 5}}, "rows");
     const ProcessGroup columns = world.split({{0, 3}, {1, 4}, {2, 5}}, "columns");
     const ProcessGroup pair = rows.split(
@@ -136,7 +144,7 @@ TEST(ProcessWorld, GroupsShareTheLinks) {
 }
 
 // Bit for bit what threads compute.
-TEST(ProcessWorld, SumsAsThreadsDo) {
+TEST_P(ProcessTransports, SumsAsThreadsDo) {
   const auto sum = [](const ProcessGroup& group, int64_t count) {
     at::Tensor tensor = at::arange(count, at::kFloat).mul(0.1F + group.rank()).sin();
     group.all_reduce({tensor}).wait();
@@ -148,16 +156,16 @@ TEST(ProcessWorld, SumsAsThreadsDo) {
       const at::Tensor result = sum(group, count);
       if (group.rank() == 0) by_threads = result;
     });
-    test::run_gloo_ranks(3, [&](const ProcessGroup& group) {
+    test::run_process_ranks(3, GetParam(), [&](const ProcessGroup& group) {
       EXPECT_TRUE(at::equal(sum(group, count), by_threads)) << count;
     });
   }
 }
 
-TEST(ProcessWorld, ALostPeerIsNamed) {
+TEST_P(ProcessTransports, ALostPeerIsNamed) {
   const auto begin = Clock::now();
-  const std::string message = comm_error([] {
-    test::run_gloo_ranks(3, [](const ProcessGroup& world) {
+  const std::string message = comm_error([&] {
+    test::run_process_ranks(3, GetParam(), [](const ProcessGroup& world) {
       const ProcessGroup group = world.alias("fsdp");
       at::Tensor tensor = at::zeros({100000});
       group.all_reduce({tensor}).wait();
@@ -170,11 +178,11 @@ TEST(ProcessWorld, ALostPeerIsNamed) {
                              HasSubstr("rank 1")));
 }
 
-TEST(ProcessWorld, TimeOutNamesOperationGroupAndMissingRanks) {
+TEST_P(ProcessTransports, TimeOutNamesOperationGroupAndMissingRanks) {
   std::atomic<int> waiting{2};
   std::mutex mutex;
   std::vector<std::string> messages;
-  test::run_gloo_ranks(4, [&](const ProcessGroup& world) {
+  test::run_process_ranks(4, GetParam(), [&](const ProcessGroup& world) {
     const ProcessGroup group = world.alias("tp");
     group.barrier();
     if (group.rank() == 1 || group.rank() == 3) {
@@ -196,8 +204,8 @@ TEST(ProcessWorld, TimeOutNamesOperationGroupAndMissingRanks) {
                                  HasSubstr("ranks 1, 3")));
 }
 
-TEST(ProcessWorld, SendsAreBuffered) {
-  test::run_gloo_ranks(2, [](const ProcessGroup& group) {
+TEST_P(ProcessTransports, SendsAreBuffered) {
+  test::run_process_ranks(2, GetParam(), [](const ProcessGroup& group) {
     constexpr int kMessages = 10;
     const int peer = 1 - group.rank();
     at::Tensor tensor = at::zeros({100000}, at::kFloat);

@@ -27,9 +27,12 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// As run_ranks, but the world that `fn` gets goes through Gloo: threads that meet as processes do.
-inline void run_gloo_ranks(int n, const std::function<void(const ProcessGroup& world)>& fn,
-                           double timeout_seconds = 60) {
+enum class Transport { kLocal, kSharedMemory, kGloo };
+
+/// As run_ranks, but the world that `fn` gets is made of threads that meet as processes do.
+inline void run_process_ranks(int n, Transport transport,
+                              const std::function<void(const ProcessGroup& world)>& fn,
+                              double timeout_seconds = 60) {
   const int port = free_port();
   run_ranks(n, [&](const ProcessGroup& threads) {
     ProcessWorldOptions options;
@@ -39,6 +42,7 @@ inline void run_gloo_ranks(int n, const std::function<void(const ProcessGroup& w
     options.master_port = port;
     options.job = "test";
     options.timeout_seconds = timeout_seconds;
+    options.shared_memory = transport == Transport::kSharedMemory;
     fn(join_process_world(options));
   });
 }
