@@ -16,9 +16,7 @@ class BasicDoorbell {
  public:
   using Clock = std::chrono::steady_clock;
 
-  uint32_t value() const {
-    return value_.load(std::memory_order_seq_cst);
-  }
+  uint32_t value() const { return value_.load(std::memory_order_seq_cst); }
   /// Wakes all who sleep on it. What was written before is visible to them. No system call when
   /// nobody sleeps.
   void ring();

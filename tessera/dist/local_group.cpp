@@ -22,8 +22,8 @@ std::string describe(const LocalOp& op, const std::string& name) {
 LocalGroup::LocalGroup(std::shared_ptr<LocalWorld> world, std::vector<int> ranks)
     : world_(std::move(world)), ranks_(std::move(ranks)), next_(ranks_.size(), 0) {}
 
-std::shared_ptr<LocalOp> LocalGroup::publish(
-    int member, const OpSignature& signature, LocalCall call, const std::string& name) {
+std::shared_ptr<LocalOp> LocalGroup::publish(int member, const OpSignature& signature,
+                                             LocalCall call, const std::string& name) {
   std::shared_ptr<LocalOp> op;
   std::string mismatch;
   bool last = false;
@@ -31,8 +31,8 @@ std::shared_ptr<LocalOp> LocalGroup::publish(
     std::lock_guard lock(mutex_);
     const int64_t number = next_[member]++;
     while (number >= num_closed_ + static_cast<int64_t>(open_.size())) {
-      open_.push_back(std::make_shared<LocalOp>(
-          size(), num_closed_ + static_cast<int64_t>(open_.size())));
+      open_.push_back(
+          std::make_shared<LocalOp>(size(), num_closed_ + static_cast<int64_t>(open_.size())));
     }
     op = open_[number - num_closed_];
     if (op->failed.load()) throw CommError(op->error);
@@ -40,9 +40,9 @@ std::shared_ptr<LocalOp> LocalGroup::publish(
       op->first = member;
       op->signature = signature;
     } else if (!(op->signature == signature)) {
-      mismatch = detail::concat(
-          "group ", name, ", collective number ", number, ": rank ", ranks_[op->first], " calls ",
-          op->signature.describe(), ", rank ", ranks_[member], " calls ", signature.describe());
+      mismatch = detail::concat("group ", name, ", collective number ", number, ": rank ",
+                                ranks_[op->first], " calls ", op->signature.describe(), ", rank ",
+                                ranks_[member], " calls ", signature.describe());
     }
     if (mismatch.empty()) {
       op->slots[member] = {true, std::move(call)};
@@ -123,8 +123,8 @@ void LocalGroup::wait(LocalOp& op, int member, const std::string& name) {
       return op.done();
     };
     try {
-      world_->wait(ranks_[member], ready, [&] { return missing(op); },
-                   [&] { return describe(op, name); });
+      world_->wait(
+          ranks_[member], ready, [&] { return missing(op); }, [&] { return describe(op, name); });
     } catch (...) {
       abandon(op, member, /*failing=*/true);
       throw;
@@ -165,13 +165,12 @@ void LocalGroup::finish_receive(Receive& receive, const at::Tensor& message, Cha
   const auto [from, to, tag] = key;
   if (receive.tensor.nbytes() != message.nbytes() ||
       receive.tensor.scalar_type() != message.scalar_type()) {
-    receive.error = detail::concat(
-        "rank ", ranks_[from], " sends ", message.scalar_type(), " ", message.sizes(), ", rank ",
-        ranks_[to], " receives ", receive.tensor.scalar_type(), " ", receive.tensor.sizes(),
-        ", tag ", tag);
+    receive.error =
+        detail::concat("rank ", ranks_[from], " sends ", message.scalar_type(), " ",
+                       message.sizes(), ", rank ", ranks_[to], " receives ",
+                       receive.tensor.scalar_type(), " ", receive.tensor.sizes(), ", tag ", tag);
   } else if (message.nbytes() > 0) {
-    std::memcpy(
-        receive.tensor.mutable_data_ptr(), message.const_data_ptr(), message.nbytes());
+    std::memcpy(receive.tensor.mutable_data_ptr(), message.const_data_ptr(), message.nbytes());
   }
   receive.done.store(true);
 }
@@ -212,9 +211,7 @@ class LocalGroup::ReceiveWork : public Work::Impl {
               const std::string& name)
       : group_(std::move(group)), receive_(std::move(receive)), key_(key), name_(name) {}
 
-  ~ReceiveWork() override {
-    withdraw();
-  }
+  ~ReceiveWork() override { withdraw(); }
 
   void wait() override {
     const auto [from, to, tag] = key_;
@@ -248,8 +245,8 @@ class LocalGroup::ReceiveWork : public Work::Impl {
   bool withdrawn_ = false;
 };
 
-Work LocalGroup::recv(
-    int member, at::Tensor tensor, int peer, int64_t tag, const std::string& name) {
+Work LocalGroup::recv(int member, at::Tensor tensor, int peer, int64_t tag,
+                      const std::string& name) {
   const ChannelKey key{peer, member, tag};
   auto receive = std::make_shared<Receive>();
   receive->tensor = std::move(tensor);

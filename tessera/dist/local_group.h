@@ -22,24 +22,19 @@ class LocalGroup : public std::enable_shared_from_this<LocalGroup> {
  public:
   LocalGroup(std::shared_ptr<LocalWorld> world, std::vector<int> ranks);
 
-  const std::vector<int>& ranks() const {
-    return ranks_;
-  }
-  int size() const {
-    return static_cast<int>(ranks_.size());
-  }
-  const std::shared_ptr<LocalWorld>& world() const {
-    return world_;
-  }
+  const std::vector<int>& ranks() const { return ranks_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  const std::shared_ptr<LocalWorld>& world() const { return world_; }
 
   /// Takes part in the group's next collective. `name` is the caller's name of the group. Throws
   /// CommError if another member calls something else.
-  std::shared_ptr<LocalOp> publish(
-      int member, const OpSignature& signature, LocalCall call, const std::string& name);
+  std::shared_ptr<LocalOp> publish(int member, const OpSignature& signature, LocalCall call,
+                                   const std::string& name);
   /// Completes it for `member`; its tensors are let go of.
   void wait(LocalOp& op, int member, const std::string& name);
-  /// `member` will not wait. Afterwards nobody touches its tensors. If `failing` (an error of its own
-  /// is on its way and will end the world), the others are left to wait for that; else they fail.
+  /// `member` will not wait. Afterwards nobody touches its tensors. If `failing` (an error of its
+  /// own is on its way and will end the world), the others are left to wait for that; else they
+  /// fail.
   void abandon(LocalOp& op, int member, bool failing) noexcept;
 
   void send(int member, const at::Tensor& tensor, int peer, int64_t tag);
@@ -75,7 +70,7 @@ class LocalGroup : public std::enable_shared_from_this<LocalGroup> {
 };
 
 /// The group as `member` sees it.
-std::shared_ptr<ProcessGroup::Impl> make_local_impl(
-    std::shared_ptr<LocalGroup> group, int member, const std::string& name);
+std::shared_ptr<ProcessGroup::Impl> make_local_impl(std::shared_ptr<LocalGroup> group, int member,
+                                                    const std::string& name);
 
 }  // namespace tessera

@@ -37,8 +37,8 @@ class LocalImpl : public ProcessGroup::Impl {
   LocalImpl(std::shared_ptr<LocalGroup> group, int member, const std::string& name)
       : Impl(member, group->ranks(), name), group_(std::move(group)) {}
 
-  std::shared_ptr<Impl> split(
-      const std::vector<std::vector<int>>& members, const std::string& name) override {
+  std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
+                              const std::string& name) override {
     OpSignature signature(OpKind::kSplit);
     for (const std::vector<int>& list : members) {
       signature.add_hidden(static_cast<int64_t>(list.size()));
@@ -69,8 +69,8 @@ class LocalImpl : public ProcessGroup::Impl {
     return publish(signature, std::move(call));
   }
 
-  Work reduce_scatter(
-      ProcessGroup::Tensors shards, ProcessGroup::Tensors full, bool accumulate) override {
+  Work reduce_scatter(ProcessGroup::Tensors shards, ProcessGroup::Tensors full,
+                      bool accumulate) override {
     OpSignature signature(OpKind::kReduceScatter);
     for (const at::Tensor& tensor : full) signature.add(tensor);
     for (const at::Tensor& tensor : shards) {
@@ -122,9 +122,7 @@ class LocalImpl : public ProcessGroup::Impl {
     return group_->recv(rank, std::move(tensor), peer, tag, name);
   }
 
-  void barrier() override {
-    publish(OpSignature(OpKind::kBarrier), {}).wait();
-  }
+  void barrier() override { publish(OpSignature(OpKind::kBarrier), {}).wait(); }
 
  private:
   Work publish(const OpSignature& signature, LocalCall call) {
@@ -137,13 +135,13 @@ class LocalImpl : public ProcessGroup::Impl {
 
 }  // namespace
 
-std::shared_ptr<ProcessGroup::Impl> make_local_impl(
-    std::shared_ptr<LocalGroup> group, int member, const std::string& name) {
+std::shared_ptr<ProcessGroup::Impl> make_local_impl(std::shared_ptr<LocalGroup> group, int member,
+                                                    const std::string& name) {
   return std::make_shared<LocalImpl>(std::move(group), member, name);
 }
 
-std::vector<ProcessGroup> local_groups(
-    const std::shared_ptr<LocalWorld>& world, const std::string& name) {
+std::vector<ProcessGroup> local_groups(const std::shared_ptr<LocalWorld>& world,
+                                       const std::string& name) {
   std::vector<int> ranks(world->size());
   for (int rank = 0; rank < world->size(); ++rank) ranks[rank] = rank;
   if (world->size() == 1) return {single_group(0, name)};

@@ -1,9 +1,9 @@
 #pragma once
 
 // One collective among threads. Every member publishes its tensors; once all have, the work lies
-// there in units (a range of one tensor to copy or to sum, straight from and to the members' memory)
-// that any member executes, whoever is awake: the last to publish if it is little, all that wait if
-// it is much. So no member depends on another to come back and copy its part.
+// there in units (a range of one tensor to copy or to sum, straight from and to the members'
+// memory) that any member executes, whoever is awake: the last to publish if it is little, all that
+// wait if it is much. So no member depends on another to come back and copy its part.
 
 #include <ATen/core/Tensor.h>
 
@@ -40,7 +40,8 @@ class LocalOp {
  public:
   LocalOp(int members, int64_t number);
 
-  // --- under the lock of the group, until the last member has published ---------------------------
+  // --- under the lock of the group, until the last member has published
+  // ---------------------------
   struct Slot {
     bool published = false;
     LocalCall call;
@@ -56,30 +57,20 @@ class LocalOp {
   // --- after that ------------------------------------------------------------------------------
   const int64_t number;  // of the operation in its group, from 0
   std::atomic<bool> failed{false};
-  std::vector<std::atomic<bool>> waiting;  // members that may sleep for it
+  std::vector<std::atomic<bool>> waiting;           // members that may sleep for it
   std::vector<std::shared_ptr<LocalGroup>> groups;  // split: one per list
 
   /// Lays out the units. Throws InternalError if the calls do not fit together.
   void plan();
   /// Bytes read and written by all units together.
-  int64_t traffic() const {
-    return traffic_;
-  }
-  int64_t num_units() const {
-    return static_cast<int64_t>(units_.size());
-  }
+  int64_t traffic() const { return traffic_; }
+  int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
   /// Opens the units to all members.
-  void set_ready() {
-    ready_.store(true);
-  }
-  bool ready() const {
-    return ready_.load();
-  }
+  void set_ready() { ready_.store(true); }
+  bool ready() const { return ready_.load(); }
   /// Executes units until none is left to take. True if this call finished the last one.
   bool run_units();
-  bool done() const {
-    return ready() && finished_.load() == num_units();
-  }
+  bool done() const { return ready() && finished_.load() == num_units(); }
 
  private:
   // Elements (reductions) or bytes (copies) [begin, end) of what member `from` holds of tensor
@@ -92,9 +83,7 @@ class LocalOp {
     int64_t end;
   };
 
-  int size() const {
-    return static_cast<int>(slots.size());
-  }
+  int size() const { return static_cast<int>(slots.size()); }
   void add_units(int tensor, int from, int to, int64_t extent, int64_t grain);
   void plan_all_to_all();
   void execute(const Unit& unit) const;
@@ -105,7 +94,7 @@ class LocalOp {
   void broadcast(const Unit& unit) const;
 
   std::vector<Unit> units_;
-  std::vector<ReduceKernel> kernels_;            // per tensor
+  std::vector<ReduceKernel> kernels_;              // per tensor
   std::vector<int64_t> in_offsets_, out_offsets_;  // all_to_all, bytes, [member * size + peer]
   int64_t traffic_ = 0;
   std::atomic<bool> ready_{false};

@@ -22,13 +22,9 @@ int64_t small_bytes(const std::vector<Piece>& pieces) {
   return bytes;
 }
 
-bool one_message(const std::vector<Piece>& pieces) {
-  return pieces.size() == 1;
-}
+bool one_message(const std::vector<Piece>& pieces) { return pieces.size() == 1; }
 
-at::Tensor buffer_of(int64_t bytes) {
-  return at::empty({bytes}, at::kByte);
-}
+at::Tensor buffer_of(int64_t bytes) { return at::empty({bytes}, at::kByte); }
 
 std::byte* data_of(const at::Tensor& buffer) {
   return static_cast<std::byte*>(buffer.mutable_data_ptr());
@@ -64,8 +60,7 @@ void MessageExchange::send_to_all(const std::vector<int>& peers, const std::vect
   for (int peer : peers) {
     for (const Piece& message : messages) {
       if (message.bytes == 0) continue;
-      sends_.push_back(
-          {peer, world_->transport->send(message.data, message.bytes, peer, tag_)});
+      sends_.push_back({peer, world_->transport->send(message.data, message.bytes, peer, tag_)});
     }
   }
 }
@@ -87,8 +82,8 @@ void MessageExchange::recv(int peer, std::vector<Piece> pieces) {
   unpacks_.push_back({std::move(buffer), std::move(pieces)});
 }
 
-void MessageExchange::wait_all(
-    std::vector<Pending>& pending, MessageTransport::Clock::time_point deadline) {
+void MessageExchange::wait_all(std::vector<Pending>& pending,
+                               MessageTransport::Clock::time_point deadline) {
   std::vector<int> silent;
   std::string why;
   bool timed_out = false;

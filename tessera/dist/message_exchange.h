@@ -45,9 +45,7 @@ class MessageExchange : public Work::Impl {
     kept_.insert(kept_.end(), tensors.begin(), tensors.end());
   }
   /// Runs in wait(), when everything has arrived.
-  void then(std::function<void()> finish) {
-    finish_ = std::move(finish);
-  }
+  void then(std::function<void()> finish) { finish_ = std::move(finish); }
 
   /// Throws CommError naming the peers that did not answer.
   void wait() override;

@@ -15,14 +15,15 @@
 namespace tessera {
 namespace {
 
-// A tag: 1 bit point to point, 8 bits group, 22 bits the caller's tag or the number of the collective.
+// A tag: 1 bit point to point, 8 bits group, 22 bits the caller's tag or the number of the
+// collective.
 constexpr int32_t kTagBits = 22;
 constexpr int32_t kMaxTag = (1 << kTagBits) - 1;
 constexpr int32_t kMaxGroups = 1 << 8;
 constexpr int32_t kPointToPoint = 1 << 30;
 
-// An all_reduce up to this size is one round (all send everything to all), above it two (each sums a
-// part, then sends it).
+// An all_reduce up to this size is one round (all send everything to all), above it two (each sums
+// a part, then sends it).
 constexpr int64_t kOneRound = 32 << 10;
 
 std::byte* bytes_at(const at::Tensor& tensor, int64_t element = 0) {
@@ -90,8 +91,8 @@ class MessageGroup : public ProcessGroup::Impl {
   }
 
   // The new groups get the first number that no member of this one has used.
-  std::shared_ptr<Impl> split(
-      const std::vector<std::vector<int>>& members, const std::string& name) override {
+  std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
+                              const std::string& name) override {
     MessageWorld& world = *state_->world;
     const at::Tensor number = at::scalar_tensor(int64_t{world.next_group}, at::kLong);
     all_reduce({number}, ReduceOp::kMax).wait();
@@ -130,8 +131,8 @@ class MessageGroup : public ProcessGroup::Impl {
     return Work(exchange);
   }
 
-  Work reduce_scatter(
-      ProcessGroup::Tensors shards, ProcessGroup::Tensors full, bool accumulate) override {
+  Work reduce_scatter(ProcessGroup::Tensors shards, ProcessGroup::Tensors full,
+                      bool accumulate) override {
     std::vector<Part> parts;
     for (size_t i = 0; i < full.size(); ++i) {
       Part part{full[i], shards[i], {}};
@@ -163,8 +164,8 @@ class MessageGroup : public ProcessGroup::Impl {
       parts.push_back({flat, flat.slice(0, own.begin, own.end), std::move(ranges)});
     }
     Work first = sum_parts("all_reduce", parts, op, false);
-    const auto post = [parts, rank = rank, peers = peers_, ranks = peer_ranks_](
-                          MessageExchange& exchange) {
+    const auto post = [parts, rank = rank, peers = peers_,
+                       ranks = peer_ranks_](MessageExchange& exchange) {
       std::vector<Piece> own;
       for (const Part& part : parts) own.push_back(piece_of(part.full, part.ranges[rank]));
       for (size_t k = 0; k < peers.size(); ++k) {
@@ -193,7 +194,8 @@ class MessageGroup : public ProcessGroup::Impl {
   Work broadcast(ProcessGroup::Tensors tensors, int root) override {
     const auto exchange = start("broadcast");
     std::vector<Piece> pieces;
-    for (const at::Tensor& tensor : tensors) pieces.push_back(piece_of(tensor, {0, tensor.numel()}));
+    for (const at::Tensor& tensor : tensors)
+      pieces.push_back(piece_of(tensor, {0, tensor.numel()}));
     if (rank == root) {
       exchange->send_to_all(peer_ranks_, pieces);
     } else {
@@ -248,8 +250,8 @@ class MessageGroup : public ProcessGroup::Impl {
   }
 
   std::shared_ptr<MessageExchange> exchange(int32_t tag, const std::string& what) {
-    return std::make_shared<MessageExchange>(
-        state_->world, (state_->group << kTagBits) | tag, what + " in group " + name);
+    return std::make_shared<MessageExchange>(state_->world, (state_->group << kTagBits) | tag,
+                                             what + " in group " + name);
   }
 
   std::shared_ptr<MessageExchange> start(const char* operation) {
@@ -273,7 +275,8 @@ class MessageGroup : public ProcessGroup::Impl {
     for (size_t i = 0; i < parts.size(); ++i) {
       const Part& part = parts[i];
       kernels.push_back(reduce_kernel(part.own.scalar_type(), part.full.scalar_type(), op));
-      const at::Tensor stage = at::empty({size() - 1, part.ranges[rank].size()}, part.full.options());
+      const at::Tensor stage =
+          at::empty({size() - 1, part.ranges[rank].size()}, part.full.options());
       int row = 0;
       for (int member = 0; member < size(); ++member) {
         const Piece piece = member == rank ? piece_of(part.full, part.ranges[rank])
@@ -318,7 +321,8 @@ ProcessGroup message_group(std::unique_ptr<MessageTransport> transport, int rank
   state->self = single_impl(rank, name);
   std::vector<int> ranks(static_cast<size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return ProcessGroup(std::make_shared<MessageGroup>(std::move(state), rank, std::move(ranks), name));
+  return ProcessGroup(
+      std::make_shared<MessageGroup>(std::move(state), rank, std::move(ranks), name));
 }
 
 }  // namespace tessera

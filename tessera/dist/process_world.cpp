@@ -26,7 +26,10 @@ ProcessGroup join_process_world(const ProcessWorldOptions& options) {
   std::unique_ptr<MessageTransport> transport;
   if (options.shared_memory) transport = connect_shared_memory(point);
   if (!transport) transport = connect_gloo(point);
-  return message_group(std::move(transport), options.rank, options.world, {timeout});
+  ProcessGroup world = message_group(std::move(transport), options.rank, options.world, {timeout});
+  // Rank 0 may end, and the store with it, only when nobody reads from the store any more.
+  world.barrier();
+  return world;
 }
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ struct ProcessWorldOptions {
   int world = 1;
   std::string master_addr;  // rank 0 serves the store there
   int master_port = 0;
-  std::string job;  // part of every key, so that two jobs never meet in one store
+  std::string job;               // part of every key, so that two jobs never meet in one store
   double timeout_seconds = 600;  // of the meeting and of every collective
   bool shared_memory = true;     // false: Gloo on one host, too
 };

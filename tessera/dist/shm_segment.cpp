@@ -21,9 +21,7 @@ struct alignas(64) Bell {
   SharedDoorbell bell;
 };
 
-uint64_t pages(uint64_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
-}
+uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 uint64_t head_bytes(uint64_t size) {
   return pages(size * sizeof(Bell) + size * size * sizeof(ShmChannel));

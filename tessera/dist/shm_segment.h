@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory that the processes of one host share: a doorbell per rank and a ring of bytes for every
-// ordered pair of ranks. It has no name in any file system and goes with the last process.
+// The memory that the processes of one host share: a doorbell per rank and a ring of bytes for
+// every ordered pair of ranks. It has no name in any file system and goes with the last process.
 
 #include <atomic>
 #include <cstddef>
@@ -36,9 +36,7 @@ class ShmSegment {
   SharedDoorbell& bell(int rank) const;
   ShmChannel& channel(int from, int to) const;
   std::byte* ring(int from, int to) const;  // of ring_bytes()
-  uint64_t ring_bytes() const {
-    return ring_bytes_;
-  }
+  uint64_t ring_bytes() const { return ring_bytes_; }
   /// Whether the process of `rank` still has the segment open.
   bool alive(int rank) const;
 

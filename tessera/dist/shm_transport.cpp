@@ -1,6 +1,6 @@
-// Messages through rings in shared memory. A message is a header and its bytes, in the order in which
-// its sender posted it; a receiver copies them straight to where they are wanted, or keeps them until
-// somebody asks. There is no thread: whoever waits moves all that can be moved.
+// Messages through rings in shared memory. A message is a header and its bytes, in the order in
+// which its sender posted it; a receiver copies them straight to where they are wanted, or keeps
+// them until somebody asks. There is no thread: whoever waits moves all that can be moved.
 
 #include "tessera/dist/shm_transport.h"
 
@@ -80,8 +80,8 @@ class ShmTransport : public MessageTransport {
         rank_(meeting_->options().rank),
         peers_(static_cast<size_t>(meeting_->options().world)) {}
 
-  std::unique_ptr<Request> send(
-      const std::byte* data, int64_t bytes, int world_rank, int32_t tag) override {
+  std::unique_ptr<Request> send(const std::byte* data, int64_t bytes, int world_rank,
+                                int32_t tag) override {
     auto transfer = make_transfer(const_cast<std::byte*>(data), bytes, tag);
     std::lock_guard lock(mutex_);
     peers_[world_rank].out.push_back(transfer);
@@ -89,8 +89,8 @@ class ShmTransport : public MessageTransport {
     return std::make_unique<ShmRequest>(*this, world_rank, std::move(transfer));
   }
 
-  std::unique_ptr<Request> recv(
-      std::byte* data, int64_t bytes, int world_rank, int32_t tag) override {
+  std::unique_ptr<Request> recv(std::byte* data, int64_t bytes, int world_rank,
+                                int32_t tag) override {
     auto transfer = make_transfer(data, bytes, tag);
     std::lock_guard lock(mutex_);
     Peer& peer = peers_[world_rank];
@@ -117,9 +117,7 @@ class ShmTransport : public MessageTransport {
       std::lock_guard lock(transport_.mutex_);
       if (!transfer_->done) transfer_->data = nullptr;
     }
-    void wait(Clock::time_point deadline) override {
-      transport_.wait(*transfer_, peer_, deadline);
-    }
+    void wait(Clock::time_point deadline) override { transport_.wait(*transfer_, peer_, deadline); }
     bool done() override {
       std::lock_guard lock(transport_.mutex_);
       return transfer_->done;

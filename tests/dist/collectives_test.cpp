@@ -1,12 +1,13 @@
-// Every collective of every transport against sums and copies written out, over worlds and sizes that
-// divide by nothing. Over Gloo, so that a wheel that differs from the one built for is noticed.
+// Every collective of every transport against sums and copies written out, over worlds and sizes
+// that divide by nothing. Over Gloo, so that a wheel that differs from the one built for is
+// noticed.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tests/dist/process_ranks.h"
 #include "tessera/base/placement.h"
 #include "tessera/dist/run_ranks.h"
+#include "tests/dist/process_ranks.h"
 
 namespace tessera {
 namespace {
@@ -31,9 +32,7 @@ class Collectives : public testing::TestWithParam<std::tuple<Transport, int, at:
       test::run_process_ranks(world, std::get<0>(GetParam()), fn);
     }
   }
-  at::ScalarType dtype() const {
-    return std::get<2>(GetParam());
-  }
+  at::ScalarType dtype() const { return std::get<2>(GetParam()); }
   // Small (done by the last to come), large (done by all), fewer rows than ranks, empty.
   std::vector<std::vector<int64_t>> shapes() const {
     return {{13, 3}, {1}, {5003, 17}, {2, 1}, {0, 4}, {30011}};
@@ -100,8 +99,9 @@ TEST_P(Collectives, AllReduce) {
         at::Tensor all = sample(shape, 0, dtype());
         for (int r = 1; r < group.size(); ++r) {
           const at::Tensor next = sample(shape, r, dtype());
-          all = op == ReduceOp::kSum ? all + next
-              : op == ReduceOp::kMax ? at::maximum(all, next) : at::minimum(all, next);
+          all = op == ReduceOp::kSum   ? all + next
+                : op == ReduceOp::kMax ? at::maximum(all, next)
+                                       : at::minimum(all, next);
         }
         tensors.push_back(sample(shape, group.rank(), dtype()));
         expected.push_back(all);
@@ -183,17 +183,17 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(at::kDouble, at::kFloat, at::kBFloat16, at::kLong)),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(
-    SharedMemory, Collectives,
-    testing::Combine(testing::Values(Transport::kSharedMemory), testing::Values(2, 3, 8),
-                     testing::Values(at::kDouble, at::kBFloat16)),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(SharedMemory, Collectives,
+                         testing::Combine(testing::Values(Transport::kSharedMemory),
+                                          testing::Values(2, 3, 8),
+                                          testing::Values(at::kDouble, at::kBFloat16)),
+                         name_of);
 
-INSTANTIATE_TEST_SUITE_P(
-    Gloo, Collectives,
-    testing::Combine(testing::Values(Transport::kGloo), testing::Values(2, 3, 8),
-                     testing::Values(at::kDouble, at::kBFloat16)),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(Gloo, Collectives,
+                         testing::Combine(testing::Values(Transport::kGloo),
+                                          testing::Values(2, 3, 8),
+                                          testing::Values(at::kDouble, at::kBFloat16)),
+                         name_of);
 
 }  // namespace
 }  // namespace tessera

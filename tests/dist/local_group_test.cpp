@@ -154,8 +154,10 @@ TEST(LocalGroup, CountsWhatAnIdealAlgorithmSends) {
     group.all_reduce({full}).wait();
     group.broadcast({full}, 1).wait();
     const int64_t each = group.rank() + 1;
-    group.all_to_all(at::zeros({3 * each}, at::kLong), at::zeros({6}, at::kLong),
-                     {each, each, each}, {1, 2, 3}).wait();
+    group
+        .all_to_all(at::zeros({3 * each}, at::kLong), at::zeros({6}, at::kLong), {each, each, each},
+                    {1, 2, 3})
+        .wait();
     group.send(full, (group.rank() + 1) % 3, 0).wait();
     group.recv(full, (group.rank() + 2) % 3, 0).wait();
     const auto& counts = group.stats().operations;
@@ -272,11 +274,11 @@ TEST(LocalGroupFailure, MismatchOfShapeDtypeAndOperator) {
                 group.all_reduce({at::zeros({2}, group.rank() ? at::kDouble : at::kFloat)}).wait();
               }),
               AllOf(HasSubstr("Float [2]"), HasSubstr("Double [2]")));
-  EXPECT_THAT(message([](const ProcessGroup& group) {
-                group.all_reduce({at::zeros({2})}, group.rank() ? ReduceOp::kMax : ReduceOp::kSum)
-                    .wait();
-              }),
-              HasSubstr("variant 1"));
+  EXPECT_THAT(
+      message([](const ProcessGroup& group) {
+        group.all_reduce({at::zeros({2})}, group.rank() ? ReduceOp::kMax : ReduceOp::kSum).wait();
+      }),
+      HasSubstr("variant 1"));
 }
 
 TEST(LocalGroupFailure, AllToAllSplitsMustFit) {
@@ -306,22 +308,25 @@ TEST(LocalGroupFailure, TimeOutNamesOperationGroupAndMissingRanks) {
   options.group.timeout = std::chrono::milliseconds(100);
   std::atomic<bool> over{false};
   const std::string message = message_of<CommError>([&] {
-    run_ranks(4, [&](const ProcessGroup& world) {
-      const ProcessGroup group = world.split({{0, 1, 2, 3}}, "tp");
-      if (group.rank() == 1 || group.rank() == 3) {
-        while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return;
-      }
-      try {
-        group.all_reduce({at::zeros({2})}).wait();
-      } catch (...) {
-        over = true;
-        throw;
-      }
-    }, options);
+    run_ranks(
+        4,
+        [&](const ProcessGroup& world) {
+          const ProcessGroup group = world.split({{0, 1, 2, 3}}, "tp");
+          if (group.rank() == 1 || group.rank() == 3) {
+            while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            return;
+          }
+          try {
+            group.all_reduce({at::zeros({2})}).wait();
+          } catch (...) {
+            over = true;
+            throw;
+          }
+        },
+        options);
   });
-  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce"), HasSubstr("group tp"),
-                             HasSubstr("0.1 s"), HasSubstr("ranks 1, 3")));
+  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce"), HasSubstr("group tp"), HasSubstr("0.1 s"),
+                             HasSubstr("ranks 1, 3")));
 }
 
 TEST(LocalGroupFailure, MessageOfAnotherSizeIsRefused) {
@@ -340,7 +345,8 @@ TEST(RunRanks, OneIntraOpThreadARankUnlessToldOtherwise) {
   EXPECT_EQ(at::get_num_threads(), before);
   RankOptions options;
   options.threads_per_rank = 2;
-  run_ranks(2, [](const ProcessGroup&) { EXPECT_EQ(at::get_num_threads(), 2); }, options);
+  run_ranks(
+      2, [](const ProcessGroup&) { EXPECT_EQ(at::get_num_threads(), 2); }, options);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/dist/process_ranks.h"
 #include "tessera/base/error.h"
+#include "tests/dist/process_ranks.h"
 
 namespace tessera {
 namespace {
@@ -121,10 +121,10 @@ TEST_P(ProcessTransports, GroupsShareTheLinks) {
   test::run_process_ranks(6, GetParam(), [](const ProcessGroup& world) {
     const ProcessGroup rows = world.split({{0, 1, 2}, {3, 4, 5}}, "rows");
     const ProcessGroup columns = world.split({{0, 3}, {1, 4}, {2, 5}}, "columns");
-    const ProcessGroup pair = rows.split(
-        world.rank() < 3 ? std::vector<std::vector<int>>{{0, 2}, {1}}
-                         : std::vector<std::vector<int>>{{3, 5}, {4}},
-        "pair");
+    const ProcessGroup pair =
+        rows.split(world.rank() < 3 ? std::vector<std::vector<int>>{{0, 2}, {1}}
+                                    : std::vector<std::vector<int>>{{3, 5}, {4}},
+                   "pair");
     for (int step = 0; step < 20; ++step) {
       at::Tensor a = at::full({1 + step * 100}, world.rank(), at::kFloat);
       at::Tensor b = at::full({20000}, world.rank(), at::kDouble);
@@ -182,22 +182,25 @@ TEST_P(ProcessTransports, TimeOutNamesOperationGroupAndMissingRanks) {
   std::atomic<int> waiting{2};
   std::mutex mutex;
   std::vector<std::string> messages;
-  test::run_process_ranks(4, GetParam(), [&](const ProcessGroup& world) {
-    const ProcessGroup group = world.alias("tp");
-    group.barrier();
-    if (group.rank() == 1 || group.rank() == 3) {
-      while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return;
-    }
-    const std::string message = comm_error([&] {
-      at::Tensor shard = at::zeros({1});
-      at::Tensor full = at::zeros({4});
-      group.all_gather({full}, {shard}).wait();
-    });
-    std::lock_guard lock(mutex);
-    messages.push_back(message);
-    --waiting;
-  }, /*timeout_seconds=*/2);
+  test::run_process_ranks(
+      4, GetParam(),
+      [&](const ProcessGroup& world) {
+        const ProcessGroup group = world.alias("tp");
+        group.barrier();
+        if (group.rank() == 1 || group.rank() == 3) {
+          while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return;
+        }
+        const std::string message = comm_error([&] {
+          at::Tensor shard = at::zeros({1});
+          at::Tensor full = at::zeros({4});
+          group.all_gather({full}, {shard}).wait();
+        });
+        std::lock_guard lock(mutex);
+        messages.push_back(message);
+        --waiting;
+      },
+      /*timeout_seconds=*/2);
   ASSERT_EQ(messages.size(), 2);
   // The first to give up closes its links, so the second may see that before its own time is over.
   EXPECT_THAT(messages[0], AllOf(HasSubstr("all_gather"), HasSubstr("group tp"), HasSubstr("2 s"),
