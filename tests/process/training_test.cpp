@@ -1,0 +1,141 @@
+// Trainings by processes: the real launcher, the real engine, Gloo between the workers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "command.h"
+#include "tests/support/case_path.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Step {
+  double loss = 0.0;
+  double grad_norm = 0.0;
+};
+
+class ProcessTraining : public testing::Test {
+ protected:
+  CommandResult sh(const std::string& command) const {
+    return run_command("export OMP_NUM_THREADS=1 PATH='" + programs() + "':$PATH; " + command,
+                       folder_.path());
+  }
+
+  // The reference run cut over four ranks; its output goes to `output`.
+  std::string arguments(const std::string& output, int steps = 3) const {
+    return " --config '" + (test::case_path("llama_sgd64") / "config.yaml").string() +
+           "' --set parallelism.data_parallel_shard=4 --set training.local_batch_size=2" +
+           " --set training.steps=" + std::to_string(steps) + " --set output_dir=" + output;
+  }
+
+  std::string msrun(const std::string& flags, const std::string& output, int steps = 3) const {
+    return "msrun --worker_num=4 --master_port=" + port_ + " --join=True " + flags +
+           " run_mindformer.py" + arguments(output, steps) + " --mode 1";
+  }
+
+  std::vector<Step> steps_of(const std::string& output) const {
+    std::vector<Step> steps;
+    std::istringstream lines(read_file(folder_ / (output + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      steps.push_back({json.at("loss"), json.at("grad_norm")});
+    }
+    return steps;
+  }
+
+  void expect_equal_to_threads(const std::string& output) const {
+    const CommandResult threads = sh("tessera train --ranks 4" + arguments("threads"));
+    ASSERT_EQ(threads.code, 0) << threads.err;
+    const std::vector<Step> expected = steps_of("threads");
+    const std::vector<Step> steps = steps_of(output);
+    ASSERT_EQ(expected.size(), 3u);
+    ASSERT_EQ(steps.size(), expected.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_NEAR(steps[i].loss, expected[i].loss, 1e-10 * expected[i].loss);
+      EXPECT_NEAR(steps[i].grad_norm, expected[i].grad_norm, 1e-10 * expected[i].grad_norm);
+    }
+  }
+
+  // Four processes with the variables of a launcher; {} stands for the rank.
+  CommandResult as_workers(const std::string& variables, const std::string& output) const {
+    return sh("for r in 0 1 2 3; do (export " + variables + "; tessera train" + arguments(output) +
+              " >$r.out 2>$r.err) & done; " +
+              "wait %1 && wait %2 && wait %3 && wait %4; code=$?; cat ?.err >&2; exit $code");
+  }
+
+  const TemporaryFolder folder_;
+  const std::string port_ = std::to_string(free_port());
+};
+
+TEST_F(ProcessTraining, FourWorkersEqualFourThreads) {
+  const CommandResult result = sh(msrun("--log_dir=logs", "out"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("step:[    1/    3]"), HasSubstr("step:[    3/    3]")));
+  expect_equal_to_threads("out");
+}
+
+TEST_F(ProcessTraining, TwoNodesEqualFourThreads) {
+  const CommandResult result =
+      sh(msrun("--local_worker_num=2 --node_rank=1 --log_dir=n1", "out") + " & " +
+         msrun("--local_worker_num=2 --node_rank=0 --log_dir=n0", "out") +
+         "; a=$?; wait %1 && exit $a");
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_equal_to_threads("out");
+}
+
+TEST_F(ProcessTraining, VariablesOfTorchrunSlurmAndOpenMpi) {
+  const std::string port = "MASTER_PORT=" + port_;
+  CommandResult result =
+      as_workers("RANK=$r WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 " + port, "torchrun");
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_equal_to_threads("torchrun");
+  result = as_workers(
+      "SLURM_PROCID=$r SLURM_LOCALID=$r SLURM_STEP_ID=0 SLURM_JOB_ID=1 "
+      "SLURM_NTASKS=4 SLURM_STEP_NODELIST=localhost " +
+          port,
+      "slurm");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(steps_of("slurm").size(), 3u);
+  result = as_workers(
+      "OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE=4 "
+      "OMPI_COMM_WORLD_LOCAL_RANK=$r OMPI_COMM_WORLD_LOCAL_SIZE=4 " +
+          port,
+      "mpi");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(steps_of("mpi").size(), 3u);
+}
+
+// Starts a long run, and does `then` after its second step; $p is the launcher.
+std::string after_two_steps(const std::string& run, const std::string& then) {
+  return run +
+         " & p=$!; for i in $(seq 600); do [ \"$(grep -cs loss out/metrics.jsonl)\" -ge 2 ] "
+         "2>/dev/null && break; sleep 0.1; done; date +%s.%N >begin; " +
+         then + "; wait $p; code=$?; date +%s.%N >end; exit $code";
+}
+
+TEST_F(ProcessTraining, AWorkerKilledInAStepEndsTheOthers) {
+  const CommandResult result = sh(
+      after_two_steps(msrun("--log_dir=logs", "out", 4000),
+                      "for c in $(cat /proc/$p/task/$p/children); do "
+                      "tr '\\0' '\\n' </proc/$c/environ | grep -qx RANK=2 && kill -KILL $c; done"));
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("rank 2 was killed by signal 9"));
+  EXPECT_LT(std::stod(read_file(folder_ / "end")) - std::stod(read_file(folder_ / "begin")), 10.0);
+}
+
+TEST_F(ProcessTraining, TermEndsAfterAWholeStep) {
+  const CommandResult result =
+      sh(after_two_steps(msrun("--log_dir=logs", "out", 4000), "kill -TERM $p"));
+  EXPECT_EQ(result.code, 143) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the workers end after their current step"));
+  EXPECT_GE(steps_of("out").size(), 2u);
+}
+
+}  // namespace
+}  // namespace tessera
