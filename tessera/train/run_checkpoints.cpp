@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
@@ -18,7 +19,11 @@
 namespace tessera {
 namespace {
 
-std::string text_of(double value) { return detail::concat(value); }
+std::string text_of(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;  // the shortest form
+  return {text, end};
+}
 
 std::string list_of(const std::optional<std::vector<std::string>>& values) {
   std::string text;

@@ -278,6 +278,28 @@ TEST(Resume, ATiedModelOverAPipeline) {
   }
 }
 
+// Weights of two bytes between steps; what is saved are their float32 masters.
+TEST(Resume, NarrowWeightsKeepTheirMasters) {
+  const Layout layout{"", 4, {tp(2), shard(2), local_batch(1)}};
+  const std::vector<std::string> narrow = {"model.params_dtype=bfloat16",
+                                           "model.embedding_params_dtype=bfloat16",
+                                           "model.compute_dtype=bfloat16"};
+  const TempDir root, again;
+  const auto whole =
+      run_until(resumed(layout, narrow + std::vector<std::string>{save_to(root.path()), every(2)},
+                        "llama_adamw32"),
+                layout.ranks, 4);
+  EXPECT_EQ(read_manifest(root / iteration_name(2)).weights.at("lm_head.weight").dtype, at::kFloat);
+  const auto run =
+      run_until(resumed(layout,
+                        narrow + std::vector<std::string>{load_from(root / iteration_name(2)),
+                                                          save_to(again.path())},
+                        "llama_adamw32"),
+                layout.ranks, 4);
+  expect_continues(*run, *whole, 0);
+  expect_same_checkpoint(again / iteration_name(4), root / iteration_name(4), 0);
+}
+
 TEST(Resume, AsynchronousSavingChangesNothing) {
   const Layout& layout = kLayouts[2];
   const TempDir sync, async;

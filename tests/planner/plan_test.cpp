@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
@@ -124,12 +124,13 @@ TEST_P(PlanOfEveryScene, StagesHoldTheWholeModel) {
   }
 }
 
+// In time of the processor, so that a loaded machine does not fail it.
 TEST_P(PlanOfEveryScene, TakesMilliseconds) {
   const auto [name, world] = GetParam();
   const Config config = load(name);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   make_plan(config, world);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC / 20);
 }
 
 TEST_P(PlanOfEveryScene, TextAndJsonTellTheSame) {
