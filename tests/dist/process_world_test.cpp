@@ -202,9 +202,9 @@ TEST_P(ProcessTransports, TimeOutNamesOperationGroupAndMissingRanks) {
       },
       /*timeout_seconds=*/2);
   ASSERT_EQ(messages.size(), 2);
-  // The first to give up closes its links, so the second may see that before its own time is over.
-  EXPECT_THAT(messages[0], AllOf(HasSubstr("all_gather"), HasSubstr("group tp"), HasSubstr("2 s"),
-                                 HasSubstr("ranks 1, 3")));
+  // The first to give up closes its links, so the other may see that before its own time is over.
+  EXPECT_THAT(messages, testing::Contains(AllOf(HasSubstr("all_gather"), HasSubstr("group tp"),
+                                                HasSubstr("2 s"), HasSubstr("ranks 1, 3"))));
 }
 
 TEST_P(ProcessTransports, SendsAreBuffered) {
