@@ -2,29 +2,18 @@
 
 #include "tessera/base/error.h"
 #include "tessera/parallel/context_parallel.h"
+#include "tessera/planner/data_plan.h"
 
 namespace tessera {
 
 std::shared_ptr<const SampleSource> open_training_data(const Config& config) {
-  const DataloaderConfig& loader = config.train_dataset.dataloader;
-  const DatasetConfig& data = loader.config;
-  DatasetOptions options;
-  const auto& paths = data.data_path ? data.data_path : data.train_data_path;
-  if (!paths) {
+  const std::optional<DatasetOptions> options = training_data(config);
+  if (!options) {
     throw ConfigError(
         "train_dataset.dataloader.config.data_path is not given: there is nothing to "
         "train on");
   }
-  options.blend = parse_blend(*paths);
-  if (data.data_path) options.split = data.split;
-  if (!loader.sizes.empty() && loader.sizes[0] > 0) options.samples = loader.sizes[0];
-  options.seq_length = data.seq_length;
-  options.seed = data.seed;
-  options.add_extra_token = data.add_extra_token_to_sequence;
-  options.vocab_size = config.model.vocab_size;
-  options.cache_dir = data.path_to_cache;
-  options.threads = data.num_dataset_builder_threads;
-  return open_dataset(options);
+  return open_dataset(*options);
 }
 
 namespace {
