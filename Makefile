@@ -4,7 +4,9 @@
 #   make train      trains a small Llama on 8 ranks, two or three minutes
 #   make test       builds everything, runs all tests
 #   make matrix     every layout of the end-to-end tables, not only each pair of values
-#   make bench      throughput of a few shapes
+#   make bench      tokens per second and memory of the cases in benchmarks/, as a table
+#                   PEER=DIR: beside a peer, in turns; CASES=a,b  ROUNDS=3  RANKS=threads,processes  RESULTS=FILE
+#   make benchmarks programs that measure kernels, collectives, pipelines, checkpoints
 #   make check      format, floors, tests
 #   make install PREFIX=/usr/local
 #
@@ -12,10 +14,11 @@
 
 PRESET ?= release
 PREFIX ?= /usr/local
+export PYTHON ?= python3
 JOBS ?= $(shell tools/jobs.sh)
 BUILD := build/$(PRESET)
 
-.PHONY: build all test matrix train bench check format install clean
+.PHONY: build all test matrix train bench benchmarks check format install clean
 
 build: $(BUILD)/.configured
 	@ninja -C $(BUILD) -j $(JOBS) --quiet programs
@@ -38,7 +41,14 @@ train: build
 	@tools/train_demo.sh $(BUILD)/bin
 
 bench: build
-	@tools/bench.sh $(BUILD)/bin
+	@ninja -C $(BUILD) -j $(JOBS) --quiet gemm_peak
+	@$(PYTHON) benchmarks/bench.py run --programs $(BUILD)/bin $(if $(PEER),--peer $(PEER)) \
+	  $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RANKS),--ranks $(RANKS)) \
+	  --results $(if $(RESULTS),$(RESULTS),$(BUILD)/bench.jsonl)
+
+benchmarks: $(BUILD)/.configured
+	@tools/setup.sh --benchmarks
+	@ninja -C $(BUILD) -j $(JOBS) --quiet benchmarks
 
 check:
 	@tools/check.sh

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what building and testing need: Debian packages, and libtorch out of the torch wheel.
 #
-#   tools/setup.sh            the packages of a build, and libtorch into .deps/
-#   tools/setup.sh --checks   also what tools/check.sh uses
+#   tools/setup.sh                the packages of a build, and libtorch into .deps/
+#   tools/setup.sh --checks       also what tools/check.sh uses
+#   tools/setup.sh --benchmarks   also Google Benchmark, for the programs in benchmarks/
 #
 # TESSERA_TORCH_DIR=<site-packages/torch> uses a torch that is installed already. A second run checks and ends
 # within a second. Works as root or with sudo; packages are named before they are installed.
@@ -24,6 +25,7 @@ packages=(
   libgtest-dev libgmock-dev
 )
 [[ "${1:-}" == --checks ]] && packages+=(clang-format)
+[[ "${1:-}" == --benchmarks ]] && packages+=(libbenchmark-dev)
 [[ -n "${TESSERA_TORCH_DIR:-}" ]] || python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
 
 missing=()
