@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
 #include <numeric>
 
 #include "tessera/base/error.h"
+#include "tessera/nn/flash_attention.h"
 #include "tessera/nn/scalar_type.h"
 
 // T tokens, N heads, M kv heads, D head size; B documents of L tokens each in a group.
@@ -62,21 +64,36 @@ at::Tensor indices_if_many(const DocumentGroup& group) {
   return group.starts.size() == 1 ? at::Tensor() : token_indices(group);
 }
 
-// Documents of different lengths, one kernel call per group, one node in the graph.
+// [T, N, D] as [B, N, L, D] of the group that covers all tokens in order, and back: views.
+at::Tensor rows_of(const at::Tensor& x_TND, int64_t length) {
+  return x_TND.unflatten(0, {-1, length}).transpose(1, 2);
+}
+at::Tensor tokens_of(const at::Tensor& x_BNLD) { return x_BNLD.transpose(1, 2).flatten(0, 1); }
+
+// One pass over the documents per group of equally long ones, one node in the graph.
 struct PackedAttention : torch::autograd::Function<PackedAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q_TND, const at::Tensor& k_TMD,
                             const at::Tensor& v_TMD, const std::vector<DocumentGroup>& groups,
                             double scale) {
-    at::Tensor out_TND = at::empty(q_TND.sizes(), q_TND.options());
-    at::Tensor lse_TN1 = at::empty({q_TND.size(0), q_TND.size(1), 1},
-                                   q_TND.options().dtype(accumulation_type(q_TND.scalar_type())));
-    for (const DocumentGroup& group : groups) {
-      const at::Tensor indices = indices_if_many(group);
-      const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-          take(q_TND, group, indices), take(k_TMD, group, indices), take(v_TMD, group, indices),
-          /*dropout_p=*/0.0, /*is_causal=*/true, /*attn_mask=*/{}, scale);
-      put(out_TND, group, indices, out);
-      put(lse_TN1, group, indices, lse.unsqueeze(-1));
+    at::Tensor out_TND, lse_TN1;
+    if (covers_all_in_order(groups, q_TND.size(0))) {
+      const int64_t length = groups[0].length;
+      const FlashResult all = flash_forward(rows_of(q_TND, length), rows_of(k_TMD, length),
+                                            rows_of(v_TMD, length), /*causal=*/true, scale);
+      out_TND = tokens_of(all.out);
+      lse_TN1 = tokens_of(all.lse.unsqueeze(-1));
+    } else {
+      out_TND = at::empty(q_TND.sizes(), q_TND.options());
+      lse_TN1 = at::empty({q_TND.size(0), q_TND.size(1), 1},
+                          q_TND.options().dtype(accumulation_type(q_TND.scalar_type())));
+      for (const DocumentGroup& group : groups) {
+        const at::Tensor indices = indices_if_many(group);
+        const FlashResult some =
+            flash_forward(take(q_TND, group, indices), take(k_TMD, group, indices),
+                          take(v_TMD, group, indices), /*causal=*/true, scale);
+        put(out_TND, group, indices, some.out);
+        put(lse_TN1, group, indices, some.lse.unsqueeze(-1));
+      }
     }
     ctx->save_for_backward({q_TND, k_TMD, v_TMD, out_TND, lse_TN1});
     ctx->saved_data["scale"] = scale;
@@ -93,38 +110,49 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
     const double scale = ctx->saved_data["scale"].toDouble();
-    const auto flat = ctx->saved_data["groups"].toIntVector();
+    const std::vector<DocumentGroup> groups = groups_of(ctx->saved_data["groups"].toIntVector());
     const at::Tensor grad_out_TND = grads[0].contiguous();
     variable_list result(5);
+    if (covers_all_in_order(groups, grad_out_TND.size(0))) {
+      const auto rows = [&](const at::Tensor& x) { return rows_of(x, groups[0].length); };
+      const FlashGrads all =
+          flash_backward(rows(grad_out_TND), rows(saved[0]), rows(saved[1]), rows(saved[2]),
+                         rows(saved[3]), rows(saved[4]).squeeze(-1), /*causal=*/true, scale);
+      const std::array<const at::Tensor*, 3> of{&all.q, &all.k, &all.v};
+      for (size_t i = 0; i < 3; ++i) result[i] = tokens_of(of[i]->to(saved[i].scalar_type()));
+      return result;
+    }
     for (size_t i = 0; i < 3; ++i) result[i] = at::empty(saved[i].sizes(), saved[i].options());
-    for (size_t at = 0; at < flat.size();) {
-      DocumentGroup group;
-      group.length = flat[at];
-      const auto count = static_cast<size_t>(flat[at + 1]);
-      group.starts.assign(flat.begin() + static_cast<std::ptrdiff_t>(at + 2),
-                          flat.begin() + static_cast<std::ptrdiff_t>(at + 2 + count));
-      at += 2 + count;
+    for (const DocumentGroup& group : groups) {
       const at::Tensor indices = indices_if_many(group);
-      const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          take(grad_out_TND, group, indices), take(saved[0], group, indices),
-          take(saved[1], group, indices), take(saved[2], group, indices),
-          take(saved[3], group, indices), take(saved[4], group, indices).squeeze(-1),
-          /*dropout_p=*/0.0, /*is_causal=*/true, /*attn_mask=*/{}, scale);
-      put(result[0], group, indices, dq);
-      put(result[1], group, indices, dk);
-      put(result[2], group, indices, dv);
+      const auto part = [&](const at::Tensor& x) { return take(x, group, indices); };
+      const FlashGrads some =
+          flash_backward(part(grad_out_TND), part(saved[0]), part(saved[1]), part(saved[2]),
+                         part(saved[3]), part(saved[4]).squeeze(-1), /*causal=*/true, scale);
+      const std::array<const at::Tensor*, 3> of{&some.q, &some.k, &some.v};
+      for (size_t i = 0; i < 3; ++i) {
+        put(result[i], group, indices, of[i]->to(saved[i].scalar_type()));
+      }
     }
     return result;
   }
+
+ private:
+  static std::vector<DocumentGroup> groups_of(const std::vector<int64_t>& flat) {
+    std::vector<DocumentGroup> groups;
+    for (size_t at = 0; at < flat.size();) {
+      const auto starts = flat.begin() + static_cast<std::ptrdiff_t>(at + 2);
+      const int64_t count = flat[at + 1];
+      groups.push_back({flat[at], {starts, starts + count}});
+      at += 2 + static_cast<size_t>(count);
+    }
+    return groups;
+  }
 };
 
-// One kernel call on [B, N, L, D]; differentiable.
+// One kernel call on [B, N, L, D] for other devices; differentiable.
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             double scale) {
-  if (q.device().is_cpu()) {
-    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, /*dropout_p=*/0.0, /*is_causal=*/true, /*attn_mask=*/{}, scale));
-  }
   return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,
                                           /*is_causal=*/true, scale,
                                           /*enable_gqa=*/q.size(1) != k.size(1));
@@ -169,13 +197,12 @@ at::Tensor local_attention(const at::Tensor& q_TND, const at::Tensor& k_TMD,
   const at::Tensor v = padded(v_TME);
 
   at::Tensor out_TND;
-  if (covers_all_in_order(groups, tokens)) {
-    const auto rows = [&](const at::Tensor& x) {
-      return x.unflatten(0, {-1, groups[0].length}).transpose(1, 2);
-    };
-    out_TND = causal_attention(rows(q), rows(k), rows(v), scale).transpose(1, 2).flatten(0, 1);
-  } else if (q.device().is_cpu()) {
+  if (q.device().is_cpu()) {
     out_TND = PackedAttention::apply(q, k, v, groups, scale);
+  } else if (covers_all_in_order(groups, tokens)) {
+    const int64_t length = groups[0].length;
+    out_TND = tokens_of(
+        causal_attention(rows_of(q, length), rows_of(k, length), rows_of(v, length), scale));
   } else {
     out_TND = packed_attention_by_pieces(q, k, v, groups, scale);
   }

@@ -93,6 +93,26 @@ TEST(LocalAttention, ScoresFarFromZero) {
   expect_equals_dense(context_of({{9, 40}}, 1, 40), 4, 2, 8, 8, 60.0);
 }
 
+// Longer than what one call of the kernel takes: cut, and merged by the log-sum-exp.
+TEST(LocalAttention, LongDocuments) {
+  for (const int64_t kv_heads : {1, 4}) {
+    expect_equals_dense(context_of({}, 2, 401), 4, kv_heads, 8, 8);
+    expect_equals_dense(context_of({{193, 194, 579, 800}}, 1, 800), 4, kv_heads, 8, 8);
+  }
+  expect_equals_dense(context_of({}, 1, 300), 2, 2, 12, 8);
+  expect_equals_dense(context_of({}, 1, 450), 4, 2, 8, 8, 60.0);
+}
+
+TEST(LocalAttention, LongDocumentsInBfloat16) {
+  const auto groups = plan_documents(context_of({{200, 500}}, 1, 500));
+  expect_close_in_bfloat16(
+      [&groups](const std::vector<at::Tensor>& in) {
+        return local_attention(in[0], in[1], in[2], groups, 0.35);
+      },
+      {sample_values({500, 4, 8}, 1), sample_values({500, 2, 8}, 2),
+       sample_values({500, 2, 8}, 3)});
+}
+
 TEST(LocalAttention, NoTokensAtAll) {
   at::Tensor q = at::empty({0, 4, 8}, at::kDouble).requires_grad_(true);
   at::Tensor k = at::empty({0, 2, 8}, at::kDouble).requires_grad_(true);
