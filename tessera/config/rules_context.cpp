@@ -1,6 +1,7 @@
 // Rules of context_parallel.
 
 #include <algorithm>
+#include <numeric>
 
 #include "tessera/config/checker.h"
 
@@ -17,6 +18,11 @@ int64_t check_method(Checker& check) {
   const auto& asked = p.ulysses_degree_in_cp;
   if (p.context_parallel_method == "colossal") {
     if (asked) check.no_effect(kUlysses);
+    if (p.context_parallel_async) {
+      check.general(Severity::kNote,
+                    "context_parallel_async with colossal: keys and values travel while blocks are "
+                    "computed, asked for or not");
+    }
     return 1;
   }
   if (p.context_parallel_exchange != "auto" && p.context_parallel_method == "ulysses") {
@@ -85,7 +91,8 @@ std::string lengths_around(int64_t length, int64_t step) {
   return (below > 0 ? std::to_string(below) + ", " : "") + std::to_string(below + step);
 }
 
-void check_length(Checker& check) {
+// `ulysses`: degree of the all-to-all over heads; a sample is balanced over the other factor.
+void check_length(Checker& check, int64_t ulysses) {
   const ParallelismConfig& p = check.config.parallelism;
   const int64_t cp = p.context_parallel;
   const int64_t length = check.config.model.seq_length;
@@ -101,17 +108,23 @@ void check_length(Checker& check) {
     }
     return;
   }
-  if (length % (2 * cp) == 0) return;
-  const std::string rule = "2 x context_parallel (" + std::to_string(2 * cp) +
-                           ") does not divide seq_length (" + std::to_string(length) + ")";
+  const int64_t halves = 2 * cp / std::max<int64_t>(1, ulysses);
+  const int64_t step = std::lcm(halves, cp);
+  if (length % halves == 0) return;
+  // Documents are shared by their work, at any length.
+  const DatasetConfig& data = check.config.train_dataset.dataloader.config;
+  const bool packed = data.reset_attention_mask || data.create_compressed_eod_mask;
+  const std::string rule =
+      "2 x context_parallel" + std::string(ulysses > 1 ? " / ulysses_degree_in_cp (" : " (") +
+      std::to_string(halves) + ") does not divide seq_length (" + std::to_string(length) + ")";
   if (p.context_parallel_balance == "head_tail") {
     check.error("parallelism.context_parallel_balance", rule,
-                "contiguous; or seq_length " + lengths_around(length, 2 * cp));
-  } else if (p.context_parallel_balance == "auto") {
+                "contiguous; or seq_length " + lengths_around(length, step));
+  } else if (p.context_parallel_balance == "auto" && !packed) {
     check.general(Severity::kNote, rule +
                                        ": ranks take contiguous pieces, of unequal work; "
                                        "seq_length " +
-                                       lengths_around(length, 2 * cp) + " would be balanced");
+                                       lengths_around(length, step) + " would be balanced");
   }
 }
 
@@ -150,7 +163,7 @@ void check_context_parallel(Checker& check) {
   }
   const int64_t degree = check_method(check);
   if (degree > 1) check_ulysses_heads(check, degree);
-  check_length(check);
+  check_length(check, degree);
   check_mask(check);
 }
 

@@ -186,6 +186,23 @@ TEST(ValidateLayout, LengthMustDivide) {
                            "take contiguous pieces"));
   EXPECT_THAT(check_base(4, length(60, {"parallelism.context_parallel_balance=head_tail"})),
               HasError("parallelism.context_parallel_balance", "or seq_length 56, 64"));
+  // Documents are shared by their work, whatever the length.
+  EXPECT_THAT(
+      format_issues(check_base(
+          4, length(60, {"train_dataset.dataloader.config.create_compressed_eod_mask=true"}))),
+      ::testing::Not(::testing::HasSubstr("contiguous pieces")));
+  EXPECT_THAT(check_base(4, length(63, {"parallelism.context_parallel_method=ulysses"})),
+              HasError("parallelism.context_parallel", "seq_length 60, 64"));
+}
+
+// A hybrid grid balances over its rows only.
+TEST(ValidateLayout, LengthsOfAHybrid) {
+  const Sets hybrid = {"parallelism.context_parallel_method=hybrid",
+                       "parallelism.ulysses_degree_in_cp=2",
+                       "parallelism.context_parallel_balance=head_tail"};
+  EXPECT_THAT(check_base(4, length(60, hybrid)), HasNoErrors());
+  EXPECT_THAT(check_base(4, length(62, hybrid)),
+              HasError("parallelism.context_parallel", "60, 64"));
 }
 
 TEST(ValidateLayout, ContextParallelNeedsACompressedMask) {
@@ -201,7 +218,12 @@ TEST(ValidateLayout, ContextParallelNeedsACompressedMask) {
 }
 
 TEST(ValidateLayout, ColossalAndAsyncRuns) {
-  EXPECT_THAT(check_base(4, cp({"parallelism.context_parallel_async=true"})), HasNoErrors());
+  const auto issues = check_base(4, cp({"parallelism.context_parallel_async=true"}));
+  EXPECT_THAT(issues, HasNoErrors());
+  EXPECT_THAT(format_issues(issues),
+              ::testing::HasSubstr("context_parallel_async with colossal: keys and values travel"));
+  EXPECT_THAT(format_issues(check_base(4, cp({}))),
+              ::testing::Not(::testing::HasSubstr("context_parallel_async")));
 }
 
 // Pipeline.
