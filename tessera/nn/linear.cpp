@@ -1,24 +1,16 @@
-#include "tessera/base/error.h"
-#include "tessera/nn/seams.h"
-
 #include <ATen/ATen.h>
+
+#include "tessera/nn/products.h"
+#include "tessera/nn/seams.h"
 
 namespace tessera {
 
-namespace {
-
-at::Tensor product(const at::Tensor& x_TI, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
-  return bias_O.defined() ? at::linear(x_TI, weight_OI, bias_O) : at::linear(x_TI, weight_OI);
-}
-
-}  // namespace
-
 at::Tensor Linear::forward(const at::Tensor& x_TI) {
-  return product(x_TI, weight.value, bias.value);
+  return affine(x_TI, weight.value, bias.value);
 }
 
 at::Tensor Projections::stacked(const at::Tensor& x_TI) {
-  return product(x_TI, weight.value, bias.value);
+  return affine(x_TI, weight.value, bias.value);
 }
 
 void Projections::forward(const at::Tensor& x_TI, const Receive& receive) {
@@ -26,8 +18,8 @@ void Projections::forward(const at::Tensor& x_TI, const Receive& receive) {
     int64_t row = 0;
     for (size_t part = 0; part < part_rows.size(); ++part) {
       const int64_t rows = part_rows[part];
-      receive(part, product(x_TI, weight.value.narrow(0, row, rows),
-                            bias.present() ? bias.value.narrow(0, row, rows) : at::Tensor()));
+      receive(part, affine(x_TI, weight.value.narrow(0, row, rows),
+                           bias.present() ? bias.value.narrow(0, row, rows) : at::Tensor()));
       row += rows;
     }
     return;

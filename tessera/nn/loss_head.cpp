@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/nn/cross_entropy.h"
+#include "tessera/nn/products.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/nn/seams.h"
 
@@ -40,7 +41,7 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
     const auto type = accumulation_type(x_TH.scalar_type());
     double loss = 0;
     if (tokens <= chunk_tokens) {
-      at::Tensor logits_TV = at::linear(x_TH, weight_VH);
+      at::Tensor logits_TV = product_nt(x_TH, weight_VH);
       loss = cross_entropy_(logits_TV, labels_T, weights_T, with_gradient);
       if (with_gradient) ctx->save_for_backward({x_TH, weight_VH, logits_TV});
       ctx->saved_data["whole"] = true;
@@ -85,8 +86,8 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
     variable_list result(6);
     if (ctx->saved_data["whole"].toBool()) {
       const at::Tensor grad_logits = scaled(saved[2]);
-      if (ctx->needs_input_grad(0)) result[0] = at::mm(grad_logits, saved[1]);
-      if (ctx->needs_input_grad(1)) result[1] = at::mm(grad_logits.t(), saved[0]);
+      if (ctx->needs_input_grad(0)) result[0] = product_nn(grad_logits, saved[1]);
+      if (ctx->needs_input_grad(1)) result[1] = weight_gradient(saved[1], grad_logits, saved[0]);
     } else {
       result[0] = scaled(saved[0]);
       result[1] = scaled(saved[1]);

@@ -24,6 +24,12 @@ bool narrower(at::ScalarType a, at::ScalarType b) {
   return c10::elementSize(a) < c10::elementSize(b);
 }
 
+// Whether a sum can go on in this gradient: autograd may hand out what something else still reads.
+bool is_own(const at::Tensor& gradient, at::ScalarType type) {
+  return gradient.scalar_type() == type && gradient.use_count() == 1 &&
+         gradient.storage().use_count() == 1;
+}
+
 }  // namespace
 
 ShardedUnit::ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh,
@@ -154,13 +160,18 @@ void ShardedUnit::add_gradients(std::vector<at::Tensor> gradients, bool defer) {
   const at::ScalarType main = params_.front()->value.scalar_type();
   if (pending_.empty()) pending_.resize(weights_.size());
   for (size_t w = 0; w < weights_.size(); ++w) {
-    if (!gradients[w].defined()) continue;
-    if (!pending_[w].defined()) {
-      pending_[w] = gradients[w].contiguous();
-    } else {
-      // Out of place: autograd may hand out a tensor that something else still reads.
-      pending_[w] = pending_[w].to(main) + gradients[w].to(main);
+    at::Tensor& sum = pending_[w];
+    at::Tensor& bound = weights_[w]->value.mutable_grad();
+    if (!sum.defined()) {
+      if (gradients[w].defined()) sum = gradients[w].contiguous();
+      gradients[w].reset();
+    } else if (gradients[w].defined() && (bound.defined() || is_own(sum, main))) {
+      sum.add_(gradients[w]);
+    } else if (gradients[w].defined()) {
+      sum = sum.to(main) + gradients[w].to(main);
     }
+    // From now on the backward itself adds to it, where it can.
+    if (!bound.defined() && sum.defined() && is_own(sum, main)) bound = sum;
   }
   if (++arrived_ < std::max(uses_, 1)) return;
   arrived_ = 0;
@@ -170,6 +181,7 @@ void ShardedUnit::add_gradients(std::vector<at::Tensor> gradients, bool defer) {
 void ShardedUnit::start_reduce(std::vector<at::Tensor> full) {
   wait_reduce();
   pending_.clear();
+  for (Weight* weight : weights_) weight->value.mutable_grad().reset();
   std::vector<at::Tensor> inputs, shards;
   const bool accumulate = params_.front()->grad.defined();
   for (size_t w = 0; w < weights_.size(); ++w) {
