@@ -1,7 +1,10 @@
 #include "tessera/train/run.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <thread>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -24,6 +27,14 @@ void on_signal(int signal) {
 }
 
 int64_t first_rank(const RunOptions& options) { return options.worker ? options.worker->rank : 0; }
+
+// Threads of one operator of one rank: OMP_NUM_THREADS, else an equal part of the cores (what the
+// launcher gives its workers).
+int threads_of_rank(int64_t ranks) {
+  if (const char* given = std::getenv("OMP_NUM_THREADS")) return std::max(1, std::atoi(given));
+  return static_cast<int>(
+      std::max<int64_t>(1, static_cast<int64_t>(std::thread::hardware_concurrency()) / ranks));
+}
 
 int64_t world_of(const RunOptions& options) {
   return options.worker ? options.worker->world : options.thread_ranks;
@@ -71,7 +82,9 @@ int run_training(const Config& config, const RunOptions& options) {
     rank_main(join_process_world(
         {w.rank, w.world, w.master_addr, w.master_port, w.job, config.training.timeout_seconds}));
   } else {
-    run_ranks(static_cast<int>(options.thread_ranks), rank_main);
+    RankOptions ranks;
+    ranks.threads_per_rank = threads_of_rank(options.thread_ranks);
+    run_ranks(static_cast<int>(options.thread_ranks), rank_main, ranks);
   }
   if (stopped != 0) {
     if (writer)
