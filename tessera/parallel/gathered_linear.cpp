@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/dist/regions.h"
+#include "tessera/nn/products.h"
 #include "tessera/parallel/custom_gradient.h"
 
 namespace tessera {
@@ -39,19 +40,20 @@ at::Tensor GatheredInput::linear(const at::Tensor& weight_OI, const at::Tensor& 
   at::Tensor y_TO;
   {
     const at::NoGradGuard no_grad;
-    y_TO = bias_O.defined() ? at::linear(gathered_, weight_OI, bias_O)
-                            : at::linear(gathered_, weight_OI);
+    y_TO = product_nt(gathered_, weight_OI);
+    if (bias_O.defined()) y_TO.add_(bias_O);
   }
   ++regathered_->products;
   return custom_gradient({gathered_, weight_OI, bias_O}, y_TO,
-                         [regathered = regathered_, weight = weight_OI.detach(),
+                         [regathered = regathered_, weight = weight_OI,
                           has_bias = bias_O.defined()](const at::Tensor& grad_TO) {
                            regathered->start();
-                           at::Tensor grad_x = at::mm(grad_TO, weight);
+                           at::Tensor grad_x = product_nn(grad_TO, weight);
                            at::Tensor grad_bias = has_bias ? grad_TO.sum(0) : at::Tensor();
-                           return std::vector<at::Tensor>{std::move(grad_x),
-                                                          at::mm(grad_TO.t(), regathered->take()),
-                                                          std::move(grad_bias)};
+                           return std::vector<at::Tensor>{
+                               std::move(grad_x),
+                               weight_gradient(weight, grad_TO, regathered->take()),
+                               std::move(grad_bias)};
                          });
 }
 

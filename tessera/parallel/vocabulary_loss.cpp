@@ -5,6 +5,7 @@
 #include "tessera/base/error.h"
 #include "tessera/dist/regions.h"
 #include "tessera/nn/cross_entropy.h"
+#include "tessera/nn/products.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/custom_gradient.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
@@ -44,7 +45,7 @@ double cut_cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
   const at::Tensor mine =
       labels_T.ge(vocabulary.begin).logical_and(labels_T.lt(vocabulary.end)).logical_and(counted);
   const at::Tensor columns = at::where(mine, labels_T - vocabulary.begin, 0).unsqueeze(1);
-  at::Tensor shifted = wide - highest.unsqueeze(1);
+  at::Tensor shifted = wide.sub_(highest.unsqueeze(1));  // in the logits' place, if not narrower
   at::Tensor target = wide.size(1) == 0 ? at::zeros_like(highest)
                                         : at::where(mine, shifted.gather(1, columns).squeeze(1), 0);
   at::Tensor exponentials = shifted.exp_();
@@ -60,7 +61,8 @@ double cut_cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
   if (wide.size(1) > 0) {
     exponentials.scatter_add_(1, columns, at::where(mine, -weights, 0).unsqueeze(1));
   }
-  logits_TV.copy_(exponentials.masked_fill_(counted.logical_not().unsqueeze(1), 0));
+  exponentials.masked_fill_(counted.logical_not().unsqueeze(1), 0);
+  if (!exponentials.is_same(logits_TV)) logits_TV.copy_(exponentials);
   return loss;
 }
 
@@ -95,7 +97,7 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
     const int64_t count = std::min(step, tokens - begin);
     const at::Tensor labels = labels_T.narrow(0, begin, count);
     const at::Tensor weights = weights_T.narrow(0, begin, count);
-    at::Tensor logits_TV = at::linear(x.narrow(0, begin, count), w);
+    at::Tensor logits_TV = product_nt(x.narrow(0, begin, count), w);
     if (loss_parallel) {
       loss += cut_cross_entropy_(logits_TV, labels, weights, own, size, group);
     } else {
@@ -105,9 +107,12 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
       loss += cross_entropy_(all_TV, labels, weights, true);
       logits_TV = all_TV.narrow(1, own.begin, own.size());
     }
-    at::Tensor part = grad_x.narrow(0, begin, count);
-    part.copy_(at::mm(logits_TV, w));
-    grad_w.add_(at::mm(logits_TV.t(), x.narrow(0, begin, count)));
+    grad_x.narrow(0, begin, count).copy_(product_nn(logits_TV, w));
+    if (w.scalar_type() == type) {
+      grad_w.addmm_(logits_TV.t(), x.narrow(0, begin, count));
+    } else {
+      grad_w.add_(at::mm(logits_TV.t(), x.narrow(0, begin, count)));
+    }
   }
   grad_w = grad_w.to(w.scalar_type());
   const at::AutoGradMode grad_mode(differentiable);
