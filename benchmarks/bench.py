@@ -310,7 +310,7 @@ def table(lines):
         out.append("| " + " | ".join([
             name, f"{ours[0]['ranks']} {ranks_are}", str(len(ours)), cell(ours, peer, rate), ratio(rate),
             cell(ours, peer, work), ratio(work), cell(ours, peer, share, "{:.0f} %"),
-            cell(ours, [], lambda l: l["peak_tensors_mib"]),
+            cell(ours, [], lambda l: l.get("peak_tensors_mib", 0)),
             cell(ours, peer, lambda l: l["peak_rss_mib"]["max"]), cell(ours, peer, lambda l: l["peak_rss_mib"]["sum"]),
             cell(ours, peer, lambda l: l["first_step_seconds"], "{:.1f}"),
             f"{100 * max(l['others_cpu_share'] for l in ours + peer):.0f} %"]) + " |")
@@ -332,6 +332,7 @@ def main():
     show.add_argument("files", type=Path, nargs="+")
     args = parser.parse_args()
     if args.command == "run":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
         args.programs, args.peer = args.programs.resolve(), args.peer and args.peer.resolve()
         run(args)
     else:
