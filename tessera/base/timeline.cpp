@@ -11,7 +11,8 @@ int64_t nanoseconds(std::chrono::nanoseconds duration) { return duration.count()
 }  // namespace
 
 Timeline::Timeline()
-    : start_(Clock::now()),
+    : first_thread_(std::this_thread::get_id()),
+      start_(Clock::now()),
       start_ns_(nanoseconds(std::chrono::system_clock::now().time_since_epoch())) {}
 
 void Timeline::record(const char* kind, std::string_view what, int64_t micro_batch,
@@ -20,8 +21,9 @@ void Timeline::record(const char* kind, std::string_view what, int64_t micro_bat
     ++dropped_;
     return;
   }
-  events_.push_back({kind, std::string(what), micro_batch, start_ns_ + nanoseconds(begin - start_),
-                     nanoseconds(end - begin)});
+  events_.push_back({kind, std::string(what), micro_batch,
+                     std::this_thread::get_id() != first_thread_,
+                     start_ns_ + nanoseconds(begin - start_), nanoseconds(end - begin)});
 }
 
 }  // namespace tessera

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace tessera {
 
-/// What one rank did and when. Written by the rank's own thread alone.
+/// What one rank did and when. Written by the thread that made it and a second one of the same rank
+/// (of two that take turns), never by both at once.
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -17,6 +19,7 @@ class Timeline {
     const char* kind;  // "forward", "gather", …
     std::string what;  // layer or unit; may be empty
     int64_t micro_batch = -1;
+    bool second = false;   // by the second thread
     int64_t begin_ns = 0;  // since the Unix epoch
     int64_t duration_ns = 0;
   };
@@ -29,6 +32,7 @@ class Timeline {
   int64_t dropped() const { return dropped_; }
 
  private:
+  const std::thread::id first_thread_;
   Clock::time_point start_;
   int64_t start_ns_ = 0;
   std::vector<Event> events_;

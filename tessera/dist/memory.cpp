@@ -69,7 +69,7 @@ void* allocate(size_t bytes) {
     block = nullptr;
   }
   TORCH_CHECK(block != nullptr, "out of memory: ", bytes, " bytes for a tensor");
-  const int rank = thread_rank == kNoRank ? state().process_rank.load() : thread_rank;
+  const int rank = memory_rank();
   auto* header = new (block) Header{bytes, rank};
   state().counters[static_cast<size_t>(rank)].add(static_cast<int64_t>(bytes));
   return header + 1;
@@ -122,6 +122,8 @@ MemoryRankGuard::MemoryRankGuard(int rank) : before_(thread_rank) {
 }
 
 MemoryRankGuard::~MemoryRankGuard() { thread_rank = before_; }
+
+int memory_rank() { return thread_rank == kNoRank ? state().process_rank.load() : thread_rank; }
 
 MemoryUse memory_use(int rank) {
   const Counter& counter = state().counters.at(static_cast<size_t>(rank));

@@ -33,6 +33,9 @@ class MemoryRankGuard {
   const int before_;
 };
 
+/// For whom the calling thread allocates.
+int memory_rank();
+
 MemoryUse memory_use(int rank);
 /// The peak of `rank` starts again from what it uses now.
 void reset_peak_memory(int rank);

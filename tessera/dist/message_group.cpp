@@ -113,6 +113,8 @@ class MessageGroup : public ProcessGroup::Impl {
     return std::make_shared<MessageGroup>(state_, rank, ranks, name);
   }
 
+  bool goes_on_behind() const override { return true; }
+
   Work all_gather(ProcessGroup::Tensors full, ProcessGroup::Tensors shards) override {
     std::vector<Piece> own;
     std::vector<std::vector<Piece>> places(peers_.size());

@@ -6,6 +6,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/placement.h"
 #include "tessera/dist/process_group_impl.h"
+#include "tessera/dist/turns.h"
 
 namespace tessera {
 namespace {
@@ -61,6 +62,19 @@ int64_t CommStats::total_bytes() const {
   return total;
 }
 
+void Work::wait() {
+  if (!impl_) return;
+  const TimelineSpan span(timeline_of_turn(), "wait", collective_ ? collective_ : "message");
+  if (collective_ != nullptr) pass_turn();
+  // The other part may have waited for it meanwhile.
+  if (const std::shared_ptr<Impl> impl = std::move(impl_)) impl->wait();
+}
+
+Work ProcessGroup::collective(const char* name, Work work) {
+  work.collective_ = name;
+  return work;
+}
+
 ProcessGroup::ProcessGroup(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ProcessGroup::Impl& ProcessGroup::impl() const {
@@ -75,6 +89,8 @@ int ProcessGroup::size() const { return impl().size(); }
 const std::vector<int>& ProcessGroup::ranks() const { return impl().ranks; }
 
 const std::string& ProcessGroup::name() const { return impl().name; }
+
+bool ProcessGroup::goes_on_behind() const { return impl().goes_on_behind(); }
 
 CommStats& ProcessGroup::stats() const { return impl().stats; }
 
@@ -94,7 +110,7 @@ Work ProcessGroup::all_gather(Tensors full, Tensors shards) const {
     TESSERA_CHECK(full[i].scalar_type() == shards[i].scalar_type(), "all_gather changes no dtype");
   }
   count(impl().stats, "all_gather", (size() - 1) * bytes_of(shards));
-  return impl().all_gather(std::move(full), std::move(shards));
+  return collective("all_gather", impl().all_gather(std::move(full), std::move(shards)));
 }
 
 Work ProcessGroup::reduce_scatter(Tensors shards, Tensors full, bool accumulate) const {
@@ -105,13 +121,14 @@ Work ProcessGroup::reduce_scatter(Tensors shards, Tensors full, bool accumulate)
     own += shards[i].numel() * static_cast<int64_t>(full[i].element_size());
   }
   count(impl().stats, "reduce_scatter", bytes_of(full) - own);
-  return impl().reduce_scatter(std::move(shards), std::move(full), accumulate);
+  return collective("reduce_scatter",
+                    impl().reduce_scatter(std::move(shards), std::move(full), accumulate));
 }
 
 Work ProcessGroup::all_reduce(Tensors tensors, ReduceOp op) const {
   for (const at::Tensor& tensor : tensors) check_contiguous("all_reduce", tensor);
   count(impl().stats, "all_reduce", 2 * (size() - 1) * bytes_of(tensors) / size());
-  return impl().all_reduce(std::move(tensors), op);
+  return collective("all_reduce", impl().all_reduce(std::move(tensors), op));
 }
 
 Work ProcessGroup::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_splits,
@@ -122,15 +139,15 @@ Work ProcessGroup::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t
                 in.sizes(), " to ", out.sizes());
   TESSERA_CHECK_EQ(out_splits[rank()], in_splits[rank()], "rows an all_to_all keeps on the rank");
   count(impl().stats, "all_to_all", (in.size(0) - in_splits[rank()]) * in_row);
-  return impl().all_to_all(std::move(out), std::move(in), std::move(out_splits),
-                           std::move(in_splits));
+  return collective("all_to_all", impl().all_to_all(std::move(out), std::move(in),
+                                                    std::move(out_splits), std::move(in_splits)));
 }
 
 Work ProcessGroup::broadcast(Tensors tensors, int root) const {
   TESSERA_CHECK(root >= 0 && root < size(), "broadcast from member ", root, " of ", size());
   for (const at::Tensor& tensor : tensors) check_contiguous("broadcast", tensor);
   count(impl().stats, "broadcast", root == rank() && size() > 1 ? bytes_of(tensors) : 0);
-  return impl().broadcast(std::move(tensors), root);
+  return collective("broadcast", impl().broadcast(std::move(tensors), root));
 }
 
 Work ProcessGroup::send(at::Tensor tensor, int peer, int64_t tag) const {

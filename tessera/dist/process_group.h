@@ -32,7 +32,8 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};
 };
 
-/// A started operation. A default-constructed Work is complete.
+/// A started operation. A default-constructed Work is complete. Its waits are where two parts of a
+/// rank's work take turns (turns.h).
 class Work {
  public:
   struct Impl {
@@ -42,15 +43,12 @@ class Work {
   Work() = default;
   explicit Work(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   /// Blocks until the operation is complete for this rank. Calling it again does nothing.
-  void wait() {
-    if (impl_) {
-      impl_->wait();
-      impl_.reset();
-    }
-  }
+  void wait();
 
  private:
+  friend class ProcessGroup;
   std::shared_ptr<Impl> impl_;
+  const char* collective_ = nullptr;  // its name; nullptr: a message
 };
 
 /// What a group has sent from this rank so far, by operation ("all_gather", "reduce_scatter",
@@ -79,6 +77,9 @@ class ProcessGroup {
   int size() const;
   const std::vector<int>& ranks() const;  // world ranks of the members, in group order
   const std::string& name() const;        // the axis, for errors, traces and counters
+  /// Whether an operation goes on while its members compute, so that there is something to hide;
+  /// not among threads of one process, where it takes no time but that of its copies.
+  bool goes_on_behind() const;
   CommStats& stats() const;
 
   /// Collective over this group: makes the groups of `members` (world ranks, every rank of this
@@ -124,6 +125,7 @@ class ProcessGroup {
 
  private:
   Impl& impl() const;
+  static Work collective(const char* name, Work work);
 
   std::shared_ptr<Impl> impl_;
 };

@@ -25,6 +25,7 @@ struct ProcessGroup::Impl {
                                       const std::string& name) = 0;
   virtual std::shared_ptr<Impl> alias(const std::string& name) = 0;
 
+  virtual bool goes_on_behind() const { return false; }
   virtual Work all_gather(Tensors full, Tensors shards) = 0;
   virtual Work reduce_scatter(Tensors shards, Tensors full, bool accumulate) = 0;
   virtual Work all_reduce(Tensors tensors, ReduceOp op) = 0;

@@ -1,5 +1,6 @@
 #include "tessera/train/trace.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -11,17 +12,25 @@ namespace tessera {
 namespace {
 
 // Kinds and names are our own words (no quotes, no backslashes). Times are in microseconds.
-std::string trace_events(const Timeline& timeline, int rank) {
-  std::string text = detail::concat(R"({"ph":"M","name":"thread_name","pid":0,"tid":)", rank,
-                                    R"(,"args":{"name":"rank )", rank, "\"}}");
+// A rank's second thread has a row of its own, `world` rows further.
+std::string row_name(int row, int rank, const char* what) {
+  return detail::concat(R"({"ph":"M","name":"thread_name","pid":0,"tid":)", row,
+                        R"(,"args":{"name":"rank )", rank, what, "\"}}");
+}
+
+std::string trace_events(const Timeline& timeline, int rank, int world) {
+  std::string text = row_name(rank, rank, "");
+  if (std::ranges::any_of(timeline.events(), &Timeline::Event::second)) {
+    text += ",\n" + row_name(world + rank, rank, ", forward beside a backward");
+  }
   for (const Timeline::Event& event : timeline.events()) {
     char times[96];
     std::snprintf(times, sizeof(times), "\"ts\":%.3f,\"dur\":%.3f",
                   static_cast<double>(event.begin_ns) / 1e3,
                   static_cast<double>(event.duration_ns) / 1e3);
-    text += detail::concat(",\n", R"({"ph":"X","pid":0,"tid":)", rank, R"(,"cat":")", event.kind,
-                           R"(","name":")", event.kind, event.what.empty() ? "" : " ", event.what,
-                           "\",", times);
+    text += detail::concat(",\n", R"({"ph":"X","pid":0,"tid":)", event.second ? world + rank : rank,
+                           R"(,"cat":")", event.kind, R"(","name":")", event.kind,
+                           event.what.empty() ? "" : " ", event.what, "\",", times);
     if (event.micro_batch >= 0) {
       text += detail::concat(R"(,"args":{"micro_batch":)", event.micro_batch, "}");
     }
@@ -37,7 +46,7 @@ void check_trace_file(const std::string& path) {
 }
 
 void write_trace(const std::string& path, const Timeline& timeline, const ProcessGroup& world) {
-  const auto texts = gather_texts(world, trace_events(timeline, world.rank()));
+  const auto texts = gather_texts(world, trace_events(timeline, world.rank(), world.size()));
   if (world.rank() != 0) return;
   std::ofstream file(path);
   file << "{\"traceEvents\":[\n";

@@ -29,10 +29,21 @@ inline int free_port() {
 
 enum class Transport { kLocal, kSharedMemory, kGloo };
 
-/// As run_ranks, but the world that `fn` gets is made of threads that meet as processes do.
+inline const char* transport_name(Transport transport) {
+  switch (transport) {
+    case Transport::kLocal: return "threads";
+    case Transport::kSharedMemory: return "shared_memory";
+    case Transport::kGloo: return "gloo";
+  }
+  return "";
+}
+
+/// As run_ranks; but for kLocal the world that `fn` gets is made of threads that meet as processes
+/// do.
 inline void run_process_ranks(int n, Transport transport,
                               const std::function<void(const ProcessGroup& world)>& fn,
                               double timeout_seconds = 60) {
+  if (transport == Transport::kLocal) return run_ranks(n, fn);
   const int port = free_port();
   run_ranks(n, [&](const ProcessGroup& threads) {
     ProcessWorldOptions options;
