@@ -5,12 +5,32 @@
 
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
+#include "tessera/launcher/flag_hint.h"
 #include "tessera/launcher/launch.h"
 #include "tessera/launcher/program_main.h"
 
 namespace {
 
 constexpr const char* kVersion = "tessera " TESSERA_VERSION " (libtorch " TESSERA_TORCH_VERSION ")";
+
+// What is wrong with the arguments, and what was meant.
+std::string complaint(const CLI::App& app, const std::string& what,
+                      const std::vector<std::string>& arguments) {
+  const CLI::App* where = &app;
+  for (const CLI::App* chosen : app.get_subcommands()) where = chosen;
+  const bool no_command = where == &app && !arguments.empty() && !arguments[0].starts_with("-");
+  if (no_command) {
+    std::vector<std::string> commands;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) {
+      commands.push_back(command->get_name());
+    }
+    return "tessera: " + arguments[0] + " is no command" +
+           tessera::word_hint(arguments[0], commands) + " (see tessera --help)";
+  }
+  const std::string name = where == &app ? "tessera" : "tessera " + where->get_name();
+  return name + ": " + what + tessera::unknown_flag_hint(*where, arguments) + " (see " + name +
+         " --help)";
+}
 
 int run(int argc, char** argv) {
   const std::vector<std::string> arguments = tessera::arguments_of(argc, argv);
@@ -38,10 +58,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const CLI::App* where = &app;
-    for (const CLI::App* chosen : app.get_subcommands()) where = chosen;
-    const std::string name = where == &app ? "tessera" : "tessera " + where->get_name();
-    throw tessera::ConfigError(name + ": " + error.what() + " (see " + name + " --help)");
+    throw tessera::ConfigError(complaint(app, error.what(), arguments));
   }
   return command();
 }

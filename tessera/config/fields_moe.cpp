@@ -57,7 +57,7 @@ std::vector<Field> moe_fields() {
       TESSERA_FIELD(model.moe_router_bias_update_rate, kHonoured, "Step of that bias.").at_least(0),
       TESSERA_FIELD(model.moe_router_load_balancing_type, kHonoured,
                     "Auxiliary loss over a micro-batch, a sequence or the global batch; "
-                    "sub_seq_aux_loss only with coefficient 0.")
+                    "sub_seq_aux_loss means seq_aux_loss.")
           .one_of("aux_loss, seq_aux_loss, global_aux_loss, sub_seq_aux_loss"),
       TESSERA_FIELD(model.moe_aux_loss_coeff, kHonoured, "Coefficient of it; 0: none.").at_least(0),
       TESSERA_FIELD(

@@ -2,6 +2,7 @@
 
 #include "tessera/config/blend.h"
 #include "tessera/config/checker.h"
+#include "tessera/config/cpu_features.h"
 #include "tessera/config/validate.h"
 
 namespace tessera {
@@ -14,9 +15,13 @@ bool is_file(const std::string& path) {
 
 }  // namespace
 
-std::vector<Issue> check_files(const Config& config, const Provenance& provenance) {
+std::vector<Issue> check_presence(const Config& config, const Provenance& provenance) {
   std::vector<Issue> issues;
   Checker check(config, provenance, issues);
+  const std::string& device = config.context.device_target;
+  if ((device == "GPU" || device == "CUDA") && !has_cuda_driver()) {
+    check.error("context.device_target", "this machine has no CUDA device", "CPU");
+  }
   const DatasetConfig& data = config.train_dataset.dataloader.config;
   for (const auto& [path, list] :
        {std::pair{"train_dataset.dataloader.config.data_path", &data.data_path},

@@ -1,6 +1,8 @@
 #include "tessera/config/load.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -205,8 +207,10 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
   ConfigResult result;
   result.provenance[""] = {name, 0};
   Value root = parse_document(text, name, result.issues);
-  if (root.kind == Value::Kind::kScalar && !root.is_null()) {
+  const bool broken = has_errors(result.issues) && root.is_null();
+  if (broken || (root.kind != Value::Kind::kMap && !root.is_null())) {
     collect_keys(root, result.issues);
+    result.is_read = false;
     return result;
   }
   for (const std::string& assignment : set_overrides) {
@@ -217,14 +221,17 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
 }
 
 ConfigResult load_config(const std::string& path, const std::vector<std::string>& set_overrides) {
-  std::ifstream file(path);
   std::error_code error;
-  if (!file || std::filesystem::is_directory(path, error)) {
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  errno = 0;
+  std::ifstream file(path);
+  if (!file || is_folder) {
     ConfigResult result;
     result.provenance[""] = {path, 0};
+    result.is_read = false;
     Issue issue;
     issue.source = {path, 0};
-    issue.rule = "cannot be read: no such file";
+    issue.rule = std::string("cannot be read: ") + std::strerror(is_folder ? EISDIR : errno);
     result.issues.push_back(std::move(issue));
     return result;
   }

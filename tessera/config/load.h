@@ -15,6 +15,7 @@ struct ConfigResult {
   Config config;
   Provenance provenance;
   std::vector<Issue> issues;
+  bool is_read = true;  // false: no document was found in it, so that no rule can judge it
 
   bool ok() const { return !has_errors(issues); }
 };

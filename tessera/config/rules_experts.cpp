@@ -90,10 +90,7 @@ void check_router(Checker& check) {
                 "needs moe_router_score_function sigmoid or sqrtsoftplus");
   }
   if (m.moe_aux_loss_coeff > 0 && m.moe_router_load_balancing_type == "sub_seq_aux_loss") {
-    check.error("model.moe_router_load_balancing_type",
-                "is not defined; with moe_aux_loss_coeff it must be one of aux_loss, "
-                "seq_aux_loss, global_aux_loss",
-                "seq_aux_loss");
+    check.warning("model.moe_router_load_balancing_type", "is not defined: taken as seq_aux_loss");
   }
   if (m.moe_apply_probs_on_input && m.num_experts_per_tok != 1) {
     check.error("model.moe_apply_probs_on_input", "needs num_experts_per_tok 1");

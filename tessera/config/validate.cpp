@@ -20,6 +20,7 @@ void check_machine(Checker& check, int64_t ranks_per_node) {
                   "this CPU has no bfloat16 units: several times slower than float32");
   }
   const ParallelismConfig& p = config.parallelism;
+  if (p.enable_mc2 && p.tensor_parallel == 1) check.no_effect("parallelism.enable_mc2");
   if (ranks_per_node > 0 && p.moe_token_dispatcher_type == "alltoall_deredundancy" &&
       p.npu_nums_per_device != ranks_per_node) {
     check.warning("parallelism.npu_nums_per_device",
@@ -52,6 +53,7 @@ bool is_unread(const std::vector<Issue>& reading, const std::string& field) {
 
 std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node) {
   std::vector<Issue> issues = result.issues;
+  if (!result.is_read) return issues;
   for (Issue& issue : validate(result.config, result.provenance, world, ranks_per_node)) {
     if (!is_unread(result.issues, issue.field)) issues.push_back(std::move(issue));
   }

@@ -17,7 +17,8 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
 /// What reading found and what validation finds, without follow-ups of what could not be read.
 std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node = 0);
 
-/// Files that the configuration names and that are not there, one error each.
-std::vector<Issue> check_files(const Config& config, const Provenance& provenance);
+/// What the configuration asks for and this machine has not, one error each: token files, a CUDA
+/// device.
+std::vector<Issue> check_presence(const Config& config, const Provenance& provenance);
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "tessera/base/error.h"
-#include "tessera/config/suggest.h"
+#include "tessera/launcher/flag_hint.h"
 
 namespace tessera {
 namespace {
@@ -111,19 +111,6 @@ void check(const MsrunFlags& flags, const RawFlags& raw, std::string& problems) 
   }
 }
 
-// The flag that the first unknown one may have meant.
-std::string suggestion(const CLI::App& app, const std::vector<std::string>& given) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
-  for (auto flag = given.rbegin(); flag != given.rend(); ++flag) {
-    const std::string name = flag->substr(0, flag->find('='));
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string nearest = nearest_word(name, known);
-    return nearest.empty() ? "" : "; did you mean " + nearest + "?";
-  }
-  return "";
-}
-
 }  // namespace
 
 MsrunFlags parse_msrun(const std::vector<std::string>& arguments, const std::string& program) {
@@ -178,7 +165,8 @@ MsrunFlags parse_msrun(const std::vector<std::string>& arguments, const std::str
   try {
     app.parse(given);
   } catch (const CLI::ExtrasError& error) {
-    throw ConfigError(program + ": " + error.what() + suggestion(app, given));
+    std::reverse(given.begin(), given.end());
+    throw ConfigError(program + ": " + error.what() + unknown_flag_hint(app, given));
   } catch (const CLI::ParseError& error) {
     throw ConfigError(program + ": " + error.what() + " (see " + program + " --help)");
   }

@@ -21,11 +21,11 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   Preflight result;
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
   result.issues = validate(loaded, options.world, options.ranks_per_node);
-  std::vector<Issue> files = check_files(loaded.config, loaded.provenance);
+  std::vector<Issue> missing = check_presence(loaded.config, loaded.provenance);
   if (!options.to_run) {
-    for (Issue& issue : files) issue.severity = Severity::kWarning;
+    for (Issue& issue : missing) issue.severity = Severity::kWarning;
   }
-  append(result.issues, std::move(files));
+  append(result.issues, std::move(missing));
   if (result.ok()) result.dims = derive_dims(loaded.config, options.world);
   result.config = std::move(loaded.config);
   return result;

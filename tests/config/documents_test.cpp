@@ -23,7 +23,7 @@ TEST(Documents, ReferenceRunsReadAndValidate) {
     ++runs;
     const ConfigResult result = load_config(file, {});
     EXPECT_TRUE(result.issues.empty()) << format_issues(result.issues);
-    EXPECT_TRUE(check_files(result.config, result.provenance).empty());
+    EXPECT_TRUE(check_presence(result.config, result.provenance).empty());
     const std::string yaml = to_yaml(result.config);
     EXPECT_TRUE(load_config_text(yaml, "resolved", "/", {}).config == result.config) << file;
     if (result.config.model.model_type.empty()) continue;  // data alone

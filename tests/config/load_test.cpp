@@ -3,6 +3,7 @@
 #include "tessera/config/load.h"
 
 #include "config_testing.h"
+#include "tessera/config/cpu_features.h"
 #include "tessera/config/paths.h"
 
 namespace tessera {
@@ -61,7 +62,7 @@ TEST(Paths, MissingTokenFilesAreNamed) {
   dir.write("b.idx", "");
   const ConfigResult result = load_config(dir.write("x.yaml", std::string(kBase)),
                                           {"train_dataset.dataloader.config.data_path=[a, b, c]"});
-  const std::string text = format_issues(check_files(result.config, result.provenance));
+  const std::string text = format_issues(check_presence(result.config, result.provenance));
   EXPECT_THAT(text, HasSubstr("no such file: " + dir.path() + "/b.bin"));
   EXPECT_THAT(text, HasSubstr("/c.idx"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
@@ -159,6 +160,40 @@ TEST(HfConfig, AMissingFolderIsRefused) {
   EXPECT_THAT(
       load_config_text("checkpoint: {load_path: nowhere}", "x.yaml", "/nonexistent", {}).issues,
       HasError("checkpoint.load_path", "no such folder"));
+}
+
+TEST(LoadConfig, ADeviceThatIsNotThere) {
+  for (const std::string device : {"GPU", "CUDA", "Ascend", "CPU"}) {
+    const ConfigResult result =
+        load_config_text("context: {device_target: " + device + "}", "x.yaml", "/nonexistent", {});
+    const bool needed = device == "GPU" || device == "CUDA";
+    const std::string found = format_issues(check_presence(result.config, result.provenance));
+    EXPECT_EQ(found.find("this machine has no CUDA device") != std::string::npos,
+              needed && !has_cuda_driver())
+        << device << found;
+  }
+}
+
+// Of a file that is no document at all, that is all there is to say.
+TEST(LoadConfig, AnUnreadableFileIsOneError) {
+  const TempDir folder;
+  const auto issues = [](const std::string& path) { return validate(load_config(path, {}), 8); };
+  const struct {
+    std::string path;
+    const char* says;
+  } cases[] = {
+      {folder.path() + "/none.yaml", "cannot be read: No such file or directory"},
+      {folder.path(), "cannot be read: Is a directory"},
+      {folder.write("broken.yaml", "training: {steps: [1}\n"), "not valid YAML"},
+      {folder.write("scalar.yaml", "hello\n"), "must be a dict of sections, not str"},
+      {folder.write("list.yaml", "- a\n"), "must be a dict of sections, not list"},
+  };
+  for (const auto& c : cases) {
+    ASSERT_EQ(issues(c.path).size(), 1u) << format_issues(issues(c.path));
+    EXPECT_THAT(format_issue(issues(c.path)[0]), testing::HasSubstr(c.says));
+  }
+  // Nothing in it is something: all that is needed is named.
+  EXPECT_GT(issues(folder.write("empty.yaml", "")).size(), 2u);
 }
 
 TEST(FamilyDefaults, ColumnsOfTheReference) {

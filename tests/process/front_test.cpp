@@ -69,6 +69,32 @@ TEST(Front, WrongFlagsAreCodeTwoInOneLine) {
   }
 }
 
+TEST(Front, WhatWasMeantIsSuggested) {
+  EXPECT_THAT(tessera_program({"trian", "--config", config("fsdp")}).errors,
+              HasSubstr("trian is no command; did you mean train?"));
+  EXPECT_THAT(tessera_program({"plan", "--config", config("fsdp"), "--rank", "8"}).errors,
+              HasSubstr("--rank: did you mean --ranks?"));
+  EXPECT_THAT(tessera_program({"train", "--conifg=" + config("fsdp")}).errors,
+              HasSubstr("did you mean --config?"));
+  EXPECT_THAT(run_program("msrun", {"--worker_nun=8", "run_mindformer.py"}).errors,
+              HasSubstr("did you mean --worker_num?"));
+}
+
+TEST(Front, AMissingFileIsOneError) {
+  const std::vector<std::string> arguments = {"--config", "/no/such/file.yaml"};
+  const auto errors = [&](const std::string& program, std::vector<std::string> before) {
+    before.insert(before.end(), arguments.begin(), arguments.end());
+    return run_program(program, before).errors;
+  };
+  const std::string expected =
+      "error: one error in /no/such/file.yaml\n"
+      "/no/such/file.yaml: cannot be read: No such file or directory\n";
+  EXPECT_EQ(errors("tessera", {"train"}), expected);
+  EXPECT_EQ(errors("tessera", {"plan", "--ranks", "8"}), expected);
+  EXPECT_EQ(errors("msrun", {"--worker_num=8", "run_mindformer.py"}), expected);
+  EXPECT_EQ(errors("run_mindformer.py", {}), expected);
+}
+
 TEST(Front, PlanOfTheSameFileAsTextAndJson) {
   const ProgramResult text = tessera_program({"plan", "--config", config("hsdp"), "--ranks", "16"});
   EXPECT_EQ(text.code, 0) << text.errors;
