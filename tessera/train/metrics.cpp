@@ -55,6 +55,15 @@ std::string console_line(const StepMetrics& m, int64_t steps) {
 
 namespace {
 
+std::string json_memory(const StepMetrics& m) {
+  std::string ranks;
+  for (const int64_t bytes : m.peak_memory_of_rank) {
+    ranks.append(ranks.empty() ? "" : ", ").append(std::to_string(bytes));
+  }
+  return format(", \"memory_bytes\": %ld, \"peak_memory_bytes\": %ld", m.memory, m.peak_memory) +
+         ", \"peak_memory_bytes_of_rank\": [" + ranks + "]";
+}
+
 std::string json_number(const char* name, const std::optional<double>& value) {
   return value ? format(", \"%s\": %.17g", name, *value) : "";
 }
@@ -94,7 +103,7 @@ std::string json_line(const StepMetrics& m) {
              m.tflops_per_rank, m.updated ? "true" : "false") +
          json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
          json_number("load_balancing_loss", m.load_balancing_loss) +
-         json_number("z_loss", m.z_loss) + json_experts(m) + "}";
+         json_number("z_loss", m.z_loss) + json_memory(m) + json_experts(m) + "}";
 }
 
 MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)

@@ -24,6 +24,12 @@ struct StepMetrics {
   double tflops_per_rank = 0;
   bool updated = true;  // false: no label counted, nothing was learnt
 
+  // Tensors on the host, from the message of one step to that of the next: the update that the
+  // previous step ended with, then loading, forward, backward. Bytes.
+  int64_t memory = 0;                        // of the rank with most, as the gradients stand
+  int64_t peak_memory = 0;                   // of the rank with most
+  std::vector<int64_t> peak_memory_of_rank;  // [world]
+
   // None of these losses is part of `loss`; absent where nothing makes them.
   std::optional<double> mtp_loss;             // multi-token prediction, weighted
   std::optional<double> aux_loss;             // balance: as it enters the objective

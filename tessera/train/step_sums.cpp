@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tessera/dist/memory.h"
+
 namespace tessera {
 namespace {
 
@@ -29,19 +31,30 @@ StepSums::StepSums(const Sinks& sinks, double squares, bool stop, const ModelCon
       stop(stop ? 1.0 : 0.0),
       mtp_loss(mesh.coordinate("tp") == 0 ? sum_of(sinks.mtp_loss) : 0.0),
       load_balance(sum_of(sinks.load_balance_loss)),
-      z_loss(sum_of(sinks.z_loss)) {
+      z_loss(sum_of(sinks.z_loss)),
+      memory(at::zeros({2, mesh.size("world")}, at::kDouble)) {
   if (!model.is_moe()) return;
   tokens_per_expert = at::zeros({layers_of(model), model.n_routed_experts}, at::kDouble);
   for (const auto& [key, counts] : sinks.tokens_per_expert) {
-    tokens_per_expert[key.first].add_(counts.to(at::kDouble));
+    tokens_per_expert[key.first].add_(counts.to(at::kCPU, at::kDouble));
   }
+}
+
+void StepSums::take_memory(const DeviceMesh& mesh) {
+  const MemoryUse use = memory_use(memory_rank());
+  memory[0][mesh.rank()] = static_cast<double>(use.current);
+  memory[1][mesh.rank()] = static_cast<double>(use.peak);
+  reset_peak_memory(memory_rank());
 }
 
 void StepSums::sum(const ProcessGroup& world) {
   at::Tensor all =
       at::tensor({loss, squares, stop, mtp_loss, load_balance, z_loss, writing}, at::kDouble);
-  const int64_t scalars = all.numel();
-  if (tokens_per_expert.defined()) all = at::cat({all, tokens_per_expert.flatten()});
+  const std::vector<int64_t> sizes{all.numel(), memory.numel(),
+                                   tokens_per_expert.defined() ? tokens_per_expert.numel() : 0};
+  all = at::cat(
+      {all, memory.flatten(),
+       tokens_per_expert.defined() ? tokens_per_expert.flatten() : at::empty({0}, at::kDouble)});
   world.all_reduce({all}).wait();
   const auto* values = all.const_data_ptr<double>();
   loss = values[0];
@@ -51,14 +64,18 @@ void StepSums::sum(const ProcessGroup& world) {
   load_balance = values[4];
   z_loss = values[5];
   writing = values[6];
-  if (tokens_per_expert.defined()) {
-    tokens_per_expert = all.slice(0, scalars).view(tokens_per_expert.sizes());
-  }
+  const std::vector<at::Tensor> pieces = all.split_with_sizes(sizes);
+  memory = pieces[1].view(memory.sizes());
+  if (tokens_per_expert.defined()) tokens_per_expert = pieces[2].view(tokens_per_expert.sizes());
 }
 
 void StepSums::report(StepMetrics& metrics, const ModelConfig& model) const {
   metrics.loss = loss;
   metrics.grad_norm = std::sqrt(squares);
+  metrics.memory = memory[0].max().to(at::kLong).item<int64_t>();
+  metrics.peak_memory = memory[1].max().to(at::kLong).item<int64_t>();
+  const double* peaks = memory[1].const_data_ptr<double>();
+  metrics.peak_memory_of_rank.assign(peaks, peaks + memory.size(1));
   if (model.num_nextn_predict_layers > 0) metrics.mtp_loss = mtp_loss;
   if (!model.is_moe()) return;
   for (int64_t layer = 0; layer < layers_of(model); ++layer) {

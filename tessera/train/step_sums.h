@@ -20,13 +20,16 @@ struct StepSums {
   double mtp_loss = 0;
   double load_balance = 0;  // over layers, without the coefficient
   double z_loss = 0;
+  at::Tensor memory;             // [2, world] float64 (exact): bytes of tensors, now and at most
   at::Tensor tokens_per_expert;  // [layers, experts] float64 (exact); undefined without experts
 
   /// Shares of this rank. The ranks of a tp group compute the same loss: one of them counts it.
   StepSums(const Sinks& sinks, double squares, bool stop, const ModelConfig& model,
            const DeviceMesh& mesh);
+  /// What this rank uses since the last call.
+  void take_memory(const DeviceMesh& mesh);
   void sum(const ProcessGroup& world);
-  /// Writes losses and counts.
+  /// Writes losses, counts and memory.
   void report(StepMetrics& metrics, const ModelConfig& model) const;
 };
 

@@ -9,6 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/config/derive.h"
+#include "tessera/dist/memory.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/optim/grad_norm.h"
 #include "tessera/optim/lr_schedule.h"
@@ -59,6 +60,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
   loader_ = std::make_unique<StepPrefetcher>(loader, step_, last_step_);
   plant_before_training(options_.faults, *model_, mesh_);
+  reset_peak_memory(memory_rank());
 }
 
 int Trainer::run() {
@@ -124,6 +126,7 @@ StepMetrics Trainer::train_step() {
   const bool asked = options_.stop_signal != nullptr && options_.stop_signal->load() != 0;
   StepSums sums(sinks, counted_squares(model_->table), asked, config_.model, mesh_);
   sums.writing = checkpoints_->writing() ? 1.0 : 0.0;
+  sums.take_memory(mesh_);
   sums.sum(mesh_["world"]);
   if (!std::isfinite(sums.loss) || !std::isfinite(sums.squares)) {
     report_non_finite(sums, sinks, batch);
