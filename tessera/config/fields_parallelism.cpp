@@ -27,7 +27,9 @@ std::vector<Field> parallelism_fields() {
       TESSERA_FIELD(parallelism.tensor_parallel, kHonoured,
                     "Ranks that share each layer's matrices; brings sequence parallelism.")
           .between(1, kMaxDegree),
-      TESSERA_FIELD(parallelism.enable_mc2, kNoEffect, "Fused kernels of the NPU."),
+      TESSERA_FIELD(parallelism.enable_mc2, kHonoured,
+                    "Gathers and reductions of tensor parallelism go on behind its products where "
+                    "ranks are processes."),
       TESSERA_FIELD(parallelism.enable_loss_parallel, kFixed,
                     "With tensor parallelism the loss is always cut by vocabulary."),
       TESSERA_UNUSED_FIELD("parallelism.sequence_parallel", bool,
@@ -65,8 +67,10 @@ std::vector<Field> parallelism_fields() {
           .between(1, kMaxDegree),
       TESSERA_FIELD(parallelism.pipeline_parallel_overlap_p2p, kHonoured,
                     "Send and receive while computing."),
-      TESSERA_FIELD(parallelism.pipeline_parallel_overlap_b_f, kHonoured,
-                    "Run a backward together with a forward; asks for the interleaved warm-up."),
+      TESSERA_FIELD(
+          parallelism.pipeline_parallel_overlap_b_f, kHonoured,
+          "Run a backward in turns with a forward: where ranks are processes, each computes "
+          "while the other waits. Asks for the interleaved warm-up."),
       TESSERA_FIELD(parallelism.pipeline_parallel_schedule, kReserved,
                     "Interleaved 1F1B with several chunks a stage, 1F1B with one.")
           .one_of("1f1b, interleaved_1f1b, gpipe")

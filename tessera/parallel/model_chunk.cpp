@@ -25,9 +25,10 @@ void ModelChunk::prefetch(size_t call) {
   for (ShardedUnit* unit : calls_[call].units) unit->prefetch();
 }
 
-void ModelChunk::release(size_t call) {
-  if (policy_.keep_until_step_ends) return;
-  for (ShardedUnit* unit : calls_[call].units) unit->reshard();
+void ModelChunk::end_use(size_t call, bool free) {
+  for (ShardedUnit* unit : calls_[call].units) {
+    unit->end_use(free && !policy_.keep_until_step_ends);
+  }
 }
 
 ModelChunk::Saved ModelChunk::run(const Call& call, const std::vector<at::Tensor>& inputs,
@@ -64,7 +65,7 @@ bool ModelChunk::ForwardRun::step() {
   for (size_t o = 0; o < passed_on; ++o) tensors_.push_back(saved.outputs[o].detach());
   if (call.recompute) saved.outputs.clear();
   frame_.calls.push_back(std::move(saved));
-  if (call.reshard_after_forward) chunk_->release(next_);
+  chunk_->end_use(next_, call.reshard_after_forward);
   ++next_;
   return true;
 }
@@ -132,7 +133,7 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   for (const at::Tensor& input : saved.inputs) {
     input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
   }
-  release(index);
+  end_use(index, /*free=*/true);
   const TimelineSpan span(timeline_, "reduce", call.name);
   for (ShardedUnit* unit : call.units) {
     const auto count = static_cast<std::ptrdiff_t>(unit->weights().size());

@@ -111,7 +111,7 @@ class ModelChunk {
                                         std::vector<at::Tensor> output_grads, bool defer);
   void unshard(size_t call);
   void prefetch(size_t call);
-  void release(size_t call);
+  void end_use(size_t call, bool free);
 
   std::vector<Call> calls_;
   ShardingPolicy policy_;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
+#include "tessera/dist/turns.h"
 
 namespace tessera {
 
@@ -15,7 +17,13 @@ PipelineRuntime::PipelineRuntime(const ScheduleOptions& options, std::vector<Mod
       hidden_(hidden),
       dtype_(dtype),
       prepare_(std::move(prepare)),
-      actions_(make_schedule(options).ranks.at(static_cast<size_t>(stages.rank()))) {}
+      actions_(make_schedule(options).ranks.at(static_cast<size_t>(stages.rank()))) {
+  if (options.overlap_b_f && !stages.goes_on_behind() &&
+      stages.ranks()[static_cast<size_t>(stages.rank())] == 0) {
+    log_info(
+        "pipeline_parallel_overlap_b_f: ranks are threads, whose messages take no time to hide");
+  }
+}
 
 void PipelineRuntime::set_timeline(Timeline* timeline) {
   timeline_ = timeline;
@@ -34,31 +42,9 @@ void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
 
 void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& contexts) {
   switch (action.kind) {
-    case ActionKind::kForward: {
-      ModelChunk::ForwardRun run = begin_forward(forward_pass(action), contexts);
-      while (run.step()) {
-      }
-      return end_forward(forward_pass(action), run);
-    }
-    case ActionKind::kBackward: {
-      ModelChunk::BackwardRun run = begin_backward(backward_pass(action));
-      while (run.step()) {
-      }
-      return end_backward(backward_pass(action), run);
-    }
-    case ActionKind::kOverlapForwardBackward: {
-      // In turn on one thread: what one waits for (a gather, a message, an all-to-all) goes on
-      // behind the other's computation.
-      ModelChunk::BackwardRun backward = begin_backward(backward_pass(action));
-      ModelChunk::ForwardRun forward = begin_forward(forward_pass(action), contexts);
-      bool more_backward = true, more_forward = true;
-      while (more_backward || more_forward) {
-        if (more_backward) more_backward = backward.step();
-        if (more_forward) more_forward = forward.step();
-      }
-      end_backward(backward_pass(action), backward);
-      return end_forward(forward_pass(action), forward);
-    }
+    case ActionKind::kForward: return forward(forward_pass(action), contexts);
+    case ActionKind::kBackward: return backward(backward_pass(action));
+    case ActionKind::kOverlapForwardBackward: return overlap(action, contexts);
     case ActionKind::kRecvForward: return receive(action, inputs_, contexts);
     case ActionKind::kRecvBackward: return receive(action, output_grads_, contexts);
     case ActionKind::kSendForward: return send(action, outputs_);
@@ -67,6 +53,38 @@ void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& c
     case ActionKind::kReduceGradients:
     case ActionKind::kReshard: return;  // the chunks gather, reduce and free by their own policy
   }
+}
+
+void PipelineRuntime::forward(const Pass& pass, std::vector<LayerContext>& contexts) {
+  ModelChunk::ForwardRun run = begin_forward(pass, contexts);
+  while (run.step()) {
+  }
+  end_forward(pass, run);
+}
+
+void PipelineRuntime::backward(const Pass& pass) {
+  ModelChunk::BackwardRun run = begin_backward(pass);
+  while (run.step()) {
+  }
+  end_backward(pass, run);
+}
+
+// What one waits for, inside of a layer too (a gather, a reduction, an all-to-all), goes on behind
+// the other's computation. Where there is no such thing, call by call on one thread.
+void PipelineRuntime::overlap(const Action& action, std::vector<LayerContext>& contexts) {
+  if (stages_.goes_on_behind()) {
+    return run_in_turns([&] { backward(backward_pass(action)); },
+                        [&] { forward(forward_pass(action), contexts); }, timeline_);
+  }
+  ModelChunk::BackwardRun backward = begin_backward(backward_pass(action));
+  ModelChunk::ForwardRun forward = begin_forward(forward_pass(action), contexts);
+  bool more_backward = true, more_forward = true;
+  while (more_backward || more_forward) {
+    if (more_backward) more_backward = backward.step();
+    if (more_forward) more_forward = forward.step();
+  }
+  end_backward(backward_pass(action), backward);
+  end_forward(forward_pass(action), forward);
 }
 
 ModelChunk::ForwardRun PipelineRuntime::begin_forward(const Pass& pass,

@@ -46,6 +46,9 @@ class PipelineRuntime {
     Work work;
   };
   void execute(const Action& action, std::vector<LayerContext>& contexts);
+  void forward(const Pass& pass, std::vector<LayerContext>& contexts);
+  void backward(const Pass& pass);
+  void overlap(const Action& action, std::vector<LayerContext>& contexts);
   ModelChunk::ForwardRun begin_forward(const Pass& pass, std::vector<LayerContext>& contexts);
   void end_forward(const Pass& pass, ModelChunk::ForwardRun& run);
   ModelChunk::BackwardRun begin_backward(const Pass& pass);

@@ -126,6 +126,7 @@ void ShardedUnit::allocate() {
 void ShardedUnit::free() {
   for (const Buffer& buffer : buffers_) set_storage_bytes(buffer.flat, 0);
   resident_ = false;
+  free_when_unused_ = false;
 }
 
 void ShardedUnit::prefetch() {
@@ -143,14 +144,21 @@ void ShardedUnit::prefetch() {
 }
 
 void ShardedUnit::unshard() {
+  ++users_;
   prefetch();
   gathering_.wait();
   gather_inputs_.clear();
 }
 
+void ShardedUnit::end_use(bool free) {
+  free_when_unused_ = free_when_unused_ || free;
+  if (--users_ == 0 && free_when_unused_) reshard();
+}
+
 void ShardedUnit::reshard() {
   if (aliased_ || !resident_) return;
   gathering_.wait();
+  if (users_ > 0) return;  // begun while this one waited; its end frees
   gather_inputs_.clear();
   free();
 }

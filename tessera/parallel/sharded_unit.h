@@ -36,9 +36,12 @@ class ShardedUnit {
 
   /// Starts the gather unless the full weights are there or on their way.
   void prefetch();
-  /// The full weights are there when it returns.
+  /// Begins a use: the full weights are there when it returns, until end_use().
   void unshard();
-  /// Gives the full weights back; the next use gathers again.
+  /// Ends a use. With `free`, gives the full weights back as soon as no other use is left; the next
+  /// one gathers again. (A forward and a backward in turns may use a unit at once.)
+  void end_use(bool free);
+  /// Gives the full weights back; nobody uses them.
   void reshard();
 
   /// One backward use: gradients of the weights in their order, undefined where the use has none.
@@ -82,6 +85,8 @@ class ShardedUnit {
   std::vector<std::vector<size_t>> parts_of_weight_;
   bool aliased_ = false;  // one rank and nothing to round: the full weights are the masters
   bool resident_ = false;
+  int users_ = 0;
+  bool free_when_unused_ = false;
   Work gathering_;
   std::vector<at::Tensor> gather_inputs_;
 

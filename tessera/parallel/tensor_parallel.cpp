@@ -1,6 +1,7 @@
 #include "tessera/parallel/tensor_parallel.h"
 
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
 #include "tessera/parallel/tensor_parallel_mla.h"
 
@@ -32,7 +33,7 @@ void cut_heads(Weight& weight, size_t part, int64_t heads, int tp) {
   p.partial.emplace_back("tp");  // over the copies
 }
 
-void attention(Attention& attention, const Config& config, const ProcessGroup& tp) {
+void attention(Attention& attention, const Config& config, const ProcessGroup& tp, bool overlap) {
   Projections& qkv = *attention.qkv_proj;
   const int64_t kv_heads = config.model.num_key_value_heads;
   for (Weight* weight : {&qkv.weight, &qkv.bias}) {
@@ -43,23 +44,33 @@ void attention(Attention& attention, const Config& config, const ProcessGroup& t
   for (size_t part = 0; part < qkv.part_rows.size(); ++part) {
     qkv.part_rows[part] /= tp.size() / qkv.weight.parts[part].cuts.back().copies;
   }
-  attention.qkv_proj = std::make_unique<ColumnProjections>(std::move(qkv), tp);
+  attention.qkv_proj = std::make_unique<ColumnProjections>(std::move(qkv), tp, overlap);
   cut(attention.o_proj->weight, kColumns);
   replicate(attention.o_proj->bias);
-  attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp);
+  attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp, overlap);
   if (attention.q_norm) replicate(attention.q_norm->weight);
   if (attention.k_norm) replicate(attention.k_norm->weight);
 }
 
-void feed_forward(Mlp& mlp, const ProcessGroup& tp) {
+void feed_forward(Mlp& mlp, const ProcessGroup& tp, bool overlap) {
   Projections& gate_up = *mlp.gate_up_proj;
   cut(gate_up.weight, kRows);
   cut(gate_up.bias, kRows);
   for (int64_t& rows : gate_up.part_rows) rows /= tp.size();
-  mlp.gate_up_proj = std::make_unique<ColumnProjections>(std::move(gate_up), tp);
+  mlp.gate_up_proj = std::make_unique<ColumnProjections>(std::move(gate_up), tp, overlap);
   cut(mlp.down_proj->weight, kColumns);
   replicate(mlp.down_proj->bias);
-  mlp.down_proj = std::make_unique<RowLinear>(std::move(*mlp.down_proj), tp);
+  mlp.down_proj = std::make_unique<RowLinear>(std::move(*mlp.down_proj), tp, overlap);
+}
+
+// `enable_mc2`: gathers and reductions behind the products, where they take time of their own.
+bool overlaps_products(const Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
+  if (!config.parallelism.enable_mc2) return false;
+  const bool overlap = mesh["tp"].goes_on_behind();
+  if (!overlap && mesh.rank() == 0 && decoder.embedding) {
+    log_info("enable_mc2: ranks are threads, whose exchanges take no time to hide; no effect");
+  }
+  return overlap;
 }
 
 }  // namespace
@@ -67,6 +78,7 @@ void feed_forward(Mlp& mlp, const ProcessGroup& tp) {
 void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
   const ProcessGroup& tp = mesh["tp"];
   if (tp.size() == 1) return;
+  const bool overlap = overlaps_products(decoder, config, mesh);
   if (decoder.embedding) {
     cut(decoder.embedding->weight, kRows);
     // A tied head points at the weight, which moves into the new embedding.
@@ -78,12 +90,12 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
     replicate(layer->input_norm->weight);
     replicate(layer->post_attention_norm->weight);
     if (auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get())) {
-      latent_attention_over_tp(*latent, tp);
+      latent_attention_over_tp(*latent, tp, overlap);
     } else {
-      attention(dynamic_cast<Attention&>(*layer->attention), config, tp);
+      attention(dynamic_cast<Attention&>(*layer->attention), config, tp, overlap);
     }
     // Experts work on the slice of the tokens: expert_parallel() marks them.
-    if (auto* mlp = dynamic_cast<Mlp*>(layer->mlp.get())) feed_forward(*mlp, tp);
+    if (auto* mlp = dynamic_cast<Mlp*>(layer->mlp.get())) feed_forward(*mlp, tp, overlap);
   }
   if (decoder.mtp) {
     MtpLayer& mtp = *decoder.mtp;

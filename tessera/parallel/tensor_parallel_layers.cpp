@@ -3,24 +3,27 @@
 #include <ATen/ATen.h>
 
 #include "tessera/dist/regions.h"
+#include "tessera/nn/products.h"
 #include "tessera/parallel/gathered_linear.h"
+#include "tessera/parallel/overlapped_products.h"
 
 namespace tessera {
 
-ColumnProjections::ColumnProjections(Projections&& plain, ProcessGroup group)
-    : Projections(std::move(plain)), group(std::move(group)) {}
+ColumnProjections::ColumnProjections(Projections&& plain, ProcessGroup group, bool overlap)
+    : Projections(std::move(plain)), group(std::move(group)), overlap(overlap) {}
 
 at::Tensor ColumnProjections::stacked(const at::Tensor& x_TI) {
+  if (overlap) return overlapped_column_product(x_TI, weight.value, bias.value, group);
   return GatheredInput(x_TI, group).linear(weight.value, bias.value);
 }
 
 void ColumnProjections::forward(const at::Tensor& x_TI, const Receive& receive) {
-  GatheredInput input(x_TI, group);
   if (!in_turn) {
-    const auto outputs = input.linear(weight.value, bias.value).split_with_sizes(part_rows, 1);
+    const auto outputs = stacked(x_TI).split_with_sizes(part_rows, 1);
     for (size_t part = 0; part < outputs.size(); ++part) receive(part, outputs[part]);
     return;
   }
+  GatheredInput input(x_TI, group);
   int64_t row = 0;
   for (size_t part = 0; part < part_rows.size(); ++part) {
     const int64_t rows = part_rows[part];
@@ -30,11 +33,12 @@ void ColumnProjections::forward(const at::Tensor& x_TI, const Receive& receive) 
   }
 }
 
-RowLinear::RowLinear(Linear&& plain, ProcessGroup group)
-    : Linear(std::move(plain)), group(std::move(group)) {}
+RowLinear::RowLinear(Linear&& plain, ProcessGroup group, bool overlap)
+    : Linear(std::move(plain)), group(std::move(group)), overlap(overlap) {}
 
 at::Tensor RowLinear::forward(const at::Tensor& x_TI) {
-  const at::Tensor y_TO = scatter_to_sp(at::linear(x_TI, weight.value), group);
+  const at::Tensor y_TO = overlap ? overlapped_row_product(x_TI, weight.value, group)
+                                  : scatter_to_sp(affine(x_TI, weight.value, {}), group);
   return bias.present() ? y_TO + bias.value : y_TO;
 }
 

@@ -10,20 +10,23 @@
 
 namespace tessera {
 
-/// [T / n, I] -> [T, O_i / n]: one gather for all parts; rows of every part are cut.
+/// [T / n, I] -> [T, O_i / n]: one gather for all parts; rows of every part are cut. With `overlap`
+/// it goes on behind the product (not where the parts are offered in turn).
 struct ColumnProjections : Projections {
-  ColumnProjections(Projections&& plain, ProcessGroup group);
+  ColumnProjections(Projections&& plain, ProcessGroup group, bool overlap);
   at::Tensor stacked(const at::Tensor& x_TI) override;
   void forward(const at::Tensor& x_TI, const Receive& receive) override;
   ProcessGroup group;
+  bool overlap;
 };
 
-/// [T, I / n] -> [T / n, O]: columns are cut, partial products are reduce-scattered; the bias is
-/// added to the slice.
+/// [T, I / n] -> [T / n, O]: columns are cut, partial products are reduce-scattered, with `overlap`
+/// behind the product; the bias is added to the slice.
 struct RowLinear : Linear {
-  RowLinear(Linear&& plain, ProcessGroup group);
+  RowLinear(Linear&& plain, ProcessGroup group, bool overlap);
   at::Tensor forward(const at::Tensor& x_TI) override;
   ProcessGroup group;
+  bool overlap;
 };
 
 /// ids [T] -> [T / n, H]: each rank looks up its rows of the vocabulary.

@@ -25,7 +25,7 @@ void cut(Weight& weight, int dim) {
 
 }  // namespace
 
-void latent_attention_over_tp(LatentAttention& attention, const ProcessGroup& tp) {
+void latent_attention_over_tp(LatentAttention& attention, const ProcessGroup& tp, bool overlap) {
   replicate(attention.down_proj->weight);
   replicate(attention.down_proj->bias);
   if (attention.q_norm) replicate(attention.q_norm->weight);
@@ -35,7 +35,7 @@ void latent_attention_over_tp(LatentAttention& attention, const ProcessGroup& tp
   cut(attention.kv_up->weight, 0);
   cut(attention.o_proj->weight, 1);
   replicate(attention.o_proj->bias);
-  attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp);
+  attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp, overlap);
 }
 
 }  // namespace tessera
