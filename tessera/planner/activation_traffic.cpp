@@ -2,88 +2,125 @@
 
 #include <algorithm>
 
+#include "tessera/base/placement.h"
+#include "tessera/planner/call_tapes.h"
 #include "tessera/planner/placement_rules.h"
 
 namespace tessera {
 namespace {
 
-// Tokens whose logits exist at once in the loss over a cut vocabulary; the number of messages
-// follows from it.
-int64_t loss_chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t chunks) {
-  constexpr int64_t kChunkElements = int64_t{1} << 23;
-  constexpr int64_t kLeastTokens = 256;
-  if (chunks > 0) return std::max<int64_t>(1, (tokens + chunks - 1) / chunks);
-  return std::max(kLeastTokens, kChunkElements / std::max<int64_t>(1, vocabulary));
+const std::vector<std::string> kAttention = {"self_attention", "self_attn"};
+const std::vector<std::string> kMlp = {"mlp"};
+
+// The names by which a module goes and those of the one that it is in.
+std::vector<std::string> within(std::vector<std::string> outer,
+                                const std::vector<std::string>& own) {
+  outer.insert(outer.end(), own.begin(), own.end());
+  return outer;
 }
 
-// Counts the messages of one micro-batch over tp, then writes those of a step.
+// The messages of one micro-batch over tp, then those of a step.
 class TensorTraffic {
  public:
   TensorTraffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
-                int64_t rank)
-      : config_(config), dims_(dims), rank_(rank) {
-    tokens_ = batch.local_batch * config.model.seq_length / dims.cp;
-    micro_batches_ = batch.micro_batches;
-  }
+                const RecomputePlan& recompute, int64_t rank)
+      : config_(config),
+        dims_(dims),
+        recompute_(recompute),
+        rank_(rank),
+        rows_(batch.local_batch),
+        tokens_(batch.local_batch * config.model.seq_length / dims.cp),
+        micro_batches_(batch.micro_batches) {}
 
   void add_to(const StageUnits& stage, TrafficPlan& plan) {
     for (const ModelUnit& unit : stage.units) {
       switch (unit.kind) {
         case ModelUnit::Kind::kEmbedding:
-          if (!unit.is_copy) rows(1, 1);
+          if (!unit.is_copy) look_up(1);
           break;
-        // Forward: two gathers and two scatters; backward: their transposes, and the gathered
-        // inputs once more, for the gradients of the weights.
-        case ModelUnit::Kind::kLayer: rows(6, 4); break;
-        case ModelUnit::Kind::kHead:
-          rows(1, 1);
-          loss();
-          break;
+        case ModelUnit::Kind::kLayer: layer(unit.layer); break;
+        case ModelUnit::Kind::kHead: head(1); break;
       }
     }
-    add(plan, "all_gather", gathers_);
-    add(plan, "reduce_scatter", scatters_);
-    add(plan, "all_reduce", reductions_);
+    counter_.add_to(plan, micro_batches_);
     whole_parameters(stage, plan);
   }
 
  private:
-  // Gathers and scatters of activations [tokens, hidden] along the sequence.
-  void rows(int64_t gathers, int64_t scatters) {
-    const int64_t bytes = tokens_ / dims_.tp * (dims_.tp - 1) * config_.model.hidden_size *
-                          size_of(config_.model.compute_dtype);
-    gathers_.calls += gathers;
-    gathers_.bytes += gathers * bytes;
-    scatters_.calls += scatters;
-    scatters_.bytes += scatters * bytes;
+  // Gathers and scatters of [tokens, columns] along the sequence.
+  void rows(int64_t gathers, int64_t scatters, int64_t columns) {
+    const int64_t bytes =
+        tokens_ / dims_.tp * (dims_.tp - 1) * columns * size_of(config_.model.compute_dtype);
+    counter_.add("all_gather", gathers, bytes);
+    counter_.add("reduce_scatter", scatters, bytes);
+  }
+
+  void look_up(int64_t times) { rows(1, times, config_.model.hidden_size); }
+
+  void head(int64_t times) {
+    rows(times, 1, config_.model.hidden_size);
+    for (int64_t i = 0; i < times; ++i) loss();
+  }
+
+  // A column product gathers its input, in the backward once more for the gradient of its weights,
+  // and scatters the gradient; a row product scatters its output and gathers the gradient.
+  void column(int64_t times) { rows(times + 1, 1, config_.model.hidden_size); }
+  void row(int64_t times) { rows(1, times, config_.model.hidden_size); }
+
+  void layer(int64_t index) {
+    const ModelConfig& m = config_.model;
+    const auto times = [&](const std::vector<std::string>& outer,
+                           const std::vector<std::string>& own) {
+      return forwards(recompute_, index, within(outer, own));
+    };
+    if (index >= m.num_hidden_layers) {  // multi-token prediction: its embedding, its loss
+      const int64_t again = recompute_.whole(index) ? 2 : 1;
+      look_up(again);
+      head(again);
+    }
+    if (m.is_mla()) {  // latent vectors are gathered and kept
+      const int64_t columns =
+          m.q_lora_rank.value_or(m.hidden_size) + m.kv_lora_rank + m.qk_rope_head_dim;
+      rows(times(kAttention, {}), 1, columns);
+    } else {
+      column(times(kAttention, {"self_attention.linear_qkv", "self_attn.q_proj", "self_attn.k_proj",
+                                "self_attn.v_proj"}));
+    }
+    row(times(kAttention, {"self_attention.linear_proj", "self_attn.o_proj"}));
+    if (!m.is_moe_layer(index)) {
+      column(times(kMlp, {"mlp.linear_fc1", "mlp.gate_proj", "mlp.up_proj"}));
+      row(times(kMlp, {"mlp.linear_fc2", "mlp.down_proj"}));
+    } else if (m.moe_aux_loss_coeff > 0) {
+      counts(times(kMlp, {"mlp.router", "mlp.gate"}));
+    }
+  }
+
+  // Tokens of each expert, over which balance is judged.
+  void counts(int64_t times) {
+    const bool by_sequence = config_.model.moe_router_load_balancing_type.starts_with("seq") ||
+                             config_.model.moe_router_load_balancing_type.starts_with("sub_seq");
+    const int64_t bytes = (by_sequence ? rows_ : 1) * config_.model.n_routed_experts * 8;
+    counter_.add("all_reduce", times, 2 * (dims_.tp - 1) * bytes / dims_.tp);
   }
 
   void loss() {
     const bool cut = config_.parallelism.enable_loss_parallel;
     const int64_t vocabulary = config_.model.vocab_size;
     const int64_t own = part_of(vocabulary, dims_.tp, dims_.index_on(Axis::kTp, rank_)).size();
-    const int64_t step =
-        loss_chunk_tokens(tokens_, cut ? own : vocabulary, config_.model.chunk_loss_num);
+    const int64_t step = loss_chunk_tokens(tokens_, cut ? own : vocabulary,
+                                           config_.model.chunk_loss_num, /*cut=*/true);
     for (int64_t begin = 0; begin < tokens_; begin += step) {
       const int64_t count = std::min(step, tokens_ - begin);
       if (cut) {  // the highest logit; then the sum of exponentials with the target's logit
         for (const int64_t values : {count, 2 * count}) {
           const int64_t bytes = values * size_of(master_dtype(config_.model));
-          reductions_.calls += 1;
-          reductions_.bytes += 2 * (dims_.tp - 1) * bytes / dims_.tp;
+          counter_.add("all_reduce", 1, 2 * (dims_.tp - 1) * bytes / dims_.tp);
         }
       } else {  // the logits
-        gathers_.calls += 1;
-        gathers_.bytes += (dims_.tp - 1) * own * count * size_of(config_.model.compute_dtype);
+        counter_.add("all_gather", 1,
+                     (dims_.tp - 1) * own * count * size_of(config_.model.compute_dtype));
       }
     }
-  }
-
-  void add(TrafficPlan& plan, const std::string& operation,
-           const TrafficPlan::Count& of_micro_batch) const {
-    if (of_micro_batch.calls == 0) return;
-    plan.operations[operation].calls += micro_batches_ * of_micro_batch.calls;
-    plan.operations[operation].bytes += micro_batches_ * of_micro_batch.bytes;
   }
 
   // Once a step: gradients of what every rank computes with on its own tokens or heads.
@@ -92,6 +129,7 @@ class TensorTraffic {
     for (const ModelUnit& unit : stage.units) {
       for (const TensorGroup& group : unit.tensors) {
         const auto cuts = cuts_of(group.role, config_.model, dims_);
+        if (cuts.front().axis == "ep") continue;
         const int64_t copies = cuts.front().axis == "tp" ? cuts.front().copies : dims_.tp;
         if (copies == 1) continue;
         bytes[copies] += group.count * local_elements(group.shape, cuts, dims_, rank_) *
@@ -106,19 +144,55 @@ class TensorTraffic {
 
   const Config& config_;
   const ParallelDims& dims_;
+  const RecomputePlan& recompute_;
   int64_t rank_;
-  int64_t tokens_ = 0;  // of a micro-batch on a tp group
-  int64_t micro_batches_ = 1;
-  TrafficPlan::Count gathers_, scatters_, reductions_;
+  int64_t rows_;    // samples of a micro-batch
+  int64_t tokens_;  // of a micro-batch on a tp group
+  int64_t micro_batches_;
+  TrafficCounter counter_;
 };
 
+// Rows there and back, in the forward and in the backward; how many go where travels first.
+void add_expert_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
+                        const RecomputePlan& recompute, const StageUnits& stage,
+                        std::map<std::string, TrafficPlan>& traffic) {
+  const ModelConfig& m = config.model;
+  TrafficCounter counter;
+  const int64_t rows =
+      batch.local_batch * m.seq_length / (dims.cp * dims.tp) * m.num_experts_per_tok;
+  const int64_t bytes = rows * (dims.ep - 1) / dims.ep * m.hidden_size * size_of(m.compute_dtype);
+  for (const ModelUnit& unit : stage.units) {
+    if (unit.kind != ModelUnit::Kind::kLayer || !m.is_moe_layer(unit.layer)) continue;
+    const int64_t times = forwards(recompute, unit.layer, kMlp);
+    counter.add("all_to_all", times, m.n_routed_experts / dims.ep * (dims.ep - 1) * 8);
+    counter.add("all_to_all", 2 * times + 2, bytes);
+  }
+  counter.add_to(traffic["ep"], batch.micro_batches);
+}
+
 }  // namespace
+
+int64_t forwards(const RecomputePlan& plan, int64_t layer, const std::vector<std::string>& names) {
+  return plan.whole(layer) || plan.selects(layer, names) ? 2 : 1;
+}
 
 void add_activation_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                             const StagePlan& chunks, const StageUnits& stage, int64_t rank,
                             std::map<std::string, TrafficPlan>& traffic) {
-  if (dims.tp > 1 && dims.ep == 1 && !config.model.is_moe() && !config.model.is_mla()) {
-    TensorTraffic(config, dims, batch, rank).add_to(stage, traffic["tp"]);
+  const RecomputePlan recompute(config);
+  if (dims.tp > 1) {
+    TensorTraffic(config, dims, batch, recompute, rank).add_to(stage, traffic["tp"]);
+  }
+  if (dims.cp > 1) {
+    TrafficCounter counter;
+    for (const ModelUnit& unit : stage.units) {
+      if (unit.kind != ModelUnit::Kind::kLayer) continue;
+      add_context_traffic(config, dims, batch, recompute, unit.layer, rank, counter);
+    }
+    counter.add_to(traffic["cp"], batch.micro_batches);
+  }
+  if (dims.ep > 1 && config.parallelism.moe_token_dispatcher_type == "alltoall") {
+    add_expert_traffic(config, dims, batch, recompute, stage, traffic);
   }
   if (dims.pp == 1) return;
   const int64_t last = dims.pp * static_cast<int64_t>(chunks.chunks.size()) - 1;

@@ -23,6 +23,8 @@ Place place_of(const ParallelDims& dims, int64_t rank) {
 }
 
 void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
+  const PipelineSchedule schedule =
+      make_schedule(schedule_options(config, plan.dims, plan.batch.micro_batches));
   std::map<Place, int64_t> planned;
   for (int64_t rank = 0; rank < plan.dims.world; ++rank) {
     const auto [entry, is_new] = planned.emplace(place_of(plan.dims, rank), rank);
@@ -33,7 +35,7 @@ void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Pla
     }
     const auto pp = static_cast<size_t>(plan.dims.index_on(Axis::kPp, rank));
     const StageUnits& stage = stages[pp];
-    plan.memory.push_back(plan_memory(config, plan.dims, stage, rank));
+    plan.memory.push_back(plan_memory(config, plan.dims, plan.batch, schedule, stage, rank));
     auto traffic = plan_traffic(config, plan.dims, stage, plan.batch.micro_batches, rank);
     add_activation_traffic(config, plan.dims, plan.batch, plan.stages[pp], stage, rank, traffic);
     plan.traffic.push_back(std::move(traffic));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/planner/placement_rules.h"
+#include "tessera/planner/step_memory.h"
 
 namespace tessera {
 namespace {
@@ -18,24 +19,6 @@ DType stored_dtype(const TensorGroup& group, const ModelConfig& model) {
   return group.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
 }
 
-// Bytes of a unit's full weights as `rank` computes with them; none where they are the masters
-// themselves.
-int64_t gathered_bytes(const Config& config, const ParallelDims& dims, const ModelUnit& unit,
-                       int64_t rank) {
-  const DType master = master_dtype(config.model);
-  int64_t bytes = 0;
-  bool aliased = true;
-  for (const TensorGroup& group : unit.tensors) {
-    const bool sharded = is_expert(group.role) && dims.ep > 1 ? dims.efsdp() > 1 : dims.fsdp() > 1;
-    const bool rounded = size_of(stored_dtype(group, config.model)) < size_of(master);
-    if (sharded || group.compute != master || rounded) aliased = false;
-    bytes +=
-        group.count * size_of(group.compute) *
-        local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
-  }
-  return aliased ? 0 : bytes;
-}
-
 }  // namespace
 
 ReshardPolicy reshard_policy(const Config& config, const ParallelDims& dims) {
@@ -44,22 +27,62 @@ ReshardPolicy reshard_policy(const Config& config, const ParallelDims& dims) {
   return {never, asked != "always", never && dims.pp > 1};
 }
 
-MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const StageUnits& stage,
-                       int64_t rank) {
+std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims& dims,
+                                       const ModelUnit& unit, int64_t rank) {
+  const DType master = master_dtype(config.model);
+  std::vector<WeightGroup> groups;
+  for (const bool sparse : {false, true}) {
+    WeightGroup sum;
+    bool aliased = true, any = false;
+    const bool sharded = sparse ? dims.efsdp() > 1 : dims.fsdp() > 1;
+    for (const TensorGroup& group : unit.tensors) {
+      if ((is_expert(group.role) && dims.ep > 1) != sparse) continue;
+      any = true;
+      const int64_t full =
+          group.count *
+          local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
+      const int64_t own =
+          group.count *
+          local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
+      const bool rounded = size_of(stored_dtype(group, config.model)) < size_of(master);
+      if (sharded || group.compute != master || rounded) aliased = false;
+      sum.gathered += full * size_of(group.compute);
+      if (group.compute != master || rounded) sum.converted += own * size_of(group.compute);
+      sum.gradients += full * size_of(group.compute);
+      sum.summed += full * size_of(master);
+      sum.shard += own * size_of(master);
+      sum.reduced = sum.reduced || sharded || group.compute != master;
+    }
+    if (!any) continue;
+    if (aliased) sum.gathered = sum.converted = 0;
+    groups.push_back(sum);
+  }
+  return groups;
+}
+
+MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
+                       const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank) {
   MemoryPlan plan;
+  int64_t constants = 0;
   std::vector<int64_t> gathered;
   for (const ModelUnit& unit : stage.units) {
+    constants += unit.constants;
     for (const TensorGroup& group : unit.tensors) {
       plan.parameters +=
           group.count *
           local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
     }
-    gathered.push_back(gathered_bytes(config, dims, unit, rank));
+    gathered.push_back(0);
+    for (const WeightGroup& group : weight_groups(config, dims, unit, rank)) {
+      gathered.back() += group.gathered;
+    }
   }
   const int64_t element = size_of(master_dtype(config.model));
-  plan.weights = plan.parameters * element;
+  const int64_t moments = moments_per_element(config.optimizer);
+  constants *= size_of(config.model.moe_router_dtype);
+  plan.weights = plan.parameters * element + constants;
   plan.gradients = plan.parameters * element;
-  plan.moments = plan.parameters * element * moments_per_element(config.optimizer);
+  plan.moments = (plan.parameters * element + constants) * moments;
   if (reshard_policy(config, dims).keep_all_step) {
     for (const int64_t bytes : gathered) plan.gathered += bytes;
   } else {
@@ -68,6 +91,9 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Sta
       plan.gathered = std::max(plan.gathered, gathered[i] + next);
     }
   }
+  const StepPeak peak = plan_step_peak(config, dims, batch, schedule, stage, rank);
+  plan.activations = peak.activations;
+  plan.peak = plan.weights + plan.moments + peak.total();
   return plan;
 }
 

@@ -2,10 +2,12 @@
 
 #include <vector>
 
+#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
 #include "tessera/config/parallel_dims.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
+#include "tessera/schedule/pipeline_schedule.h"
 
 namespace tessera {
 
@@ -18,9 +20,24 @@ struct ReshardPolicy {
 
 ReshardPolicy reshard_policy(const Config& config, const ParallelDims& dims);
 
-/// What `rank` holds of its stage's units.
-MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const StageUnits& stage,
-                       int64_t rank);
+/// Weights that are gathered, freed and reduced together on one rank: those of a unit, its experts
+/// by themselves where they are cut over ep. Bytes.
+struct WeightGroup {
+  int64_t gathered = 0;   // full weights in use; none where they are the masters themselves
+  int64_t converted = 0;  // the rank's part in the dtype of the use, while it is gathered
+  int64_t gradients = 0;  // full gradients as they leave the backward
+  int64_t summed = 0;     // the same in the masters' dtype
+  int64_t shard = 0;      // the rank's part of the gradients
+  bool reduced = false;   // a shard is made of the full gradients; else they are it
+};
+
+/// The groups of a unit that are not empty.
+std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims& dims,
+                                       const ModelUnit& unit, int64_t rank);
+
+/// What `rank` holds of its stage's units. `schedule`: of a step.
+MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
+                       const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank);
 
 /// What `rank` sends for weights and gradients in a step of `micro_batches`; axes of one rank are
 /// left out.

@@ -71,6 +71,8 @@ std::vector<ModelUnit> model_units(const ModelConfig& model) {
       unit.uses_embedding = true;
     } else if (spec.trainable) {
       add(unit, spec, model);
+    } else {
+      unit.constants += spec.numel();
     }
   }
   return units;

@@ -26,6 +26,7 @@ struct ModelUnit {
   Kind kind = Kind::kLayer;
   int64_t layer = -1;  // kLayer; multi-token prediction layers follow the decoder's
   std::vector<TensorGroup> tensors;
+  int64_t constants = 0;        // elements that no gradient moves, whole on every rank
   bool uses_embedding = false;  // a tied head, multi-token prediction
   bool is_copy = false;         // the embedding for such uses, where tokens are not looked up
 

@@ -26,11 +26,11 @@ ScheduleOptions schedule_options(const Config& config, const ParallelDims& dims,
   const ParallelismConfig& parallelism = config.parallelism;
   ScheduleOptions options;
   options.stages = dims.pp;
-  options.chunks = parallelism.pipeline_parallel_interleave_num;
+  options.chunks = dims.pp > 1 ? parallelism.pipeline_parallel_interleave_num : 1;
   options.kind = kind_for_chunks(options.chunks);
   options.micro_batches = micro_batches;
   options.overlap_p2p = parallelism.pipeline_parallel_overlap_p2p;
-  options.overlap_b_f = parallelism.pipeline_parallel_overlap_b_f;
+  options.overlap_b_f = parallelism.pipeline_parallel_overlap_b_f && dims.pp > 1;
   return options;
 }
 

@@ -33,7 +33,8 @@ struct StagePlan {
   bool operator==(const StagePlan&) const = default;
 };
 
-/// Bytes of one rank. Weights, gradients and moments are exact: the rank's part of every parameter.
+/// Bytes of one rank. Weights, gradients and moments are exact: the rank's part of every parameter,
+/// and the selection biases of its routers, which no gradient moves.
 struct MemoryPlan {
   int64_t parameters = 0;  // elements
   int64_t weights = 0;     // masters: float64 for a float64 model, else float32
@@ -42,8 +43,12 @@ struct MemoryPlan {
   /// Most that full weights gathered for use occupy at once: two neighbouring units (one is
   /// prefetched), or all units under `never`.
   int64_t gathered = 0;
+  /// At the fullest moment of a step: what the micro-batches in flight keep, their arrays, and what
+  /// the operation at hand needs. As the layers are known to keep it; see call_tapes.h.
+  int64_t activations = 0;
+  /// The most at one time. Less than the sum of the above where they are not full at once.
+  int64_t peak = 0;
 
-  int64_t total() const { return weights + gradients + moments + gathered; }
   bool operator==(const MemoryPlan&) const = default;
 };
 

@@ -72,7 +72,8 @@ Json memory(const Plan& plan) {
                     {"gradients", rank.gradients},
                     {"moments", rank.moments},
                     {"gathered", rank.gathered},
-                    {"total", rank.total()}});
+                    {"activations", rank.activations},
+                    {"peak", rank.peak}});
   }
   return list;
 }

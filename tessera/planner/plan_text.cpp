@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/planner/bytes_text.h"
 #include "tessera/planner/plan.h"
 
 namespace tessera {
@@ -10,17 +11,6 @@ namespace {
 constexpr int64_t kRanksShown = 16;
 constexpr size_t kLineWidth = 100;
 constexpr std::ptrdiff_t kTableLines = 8;
-
-std::string bytes_text(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1000.0 && unit + 1 < std::size(kUnits)) {
-    value /= 1000.0;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
-}
 
 std::string count_text(int64_t count) {
   std::string digits = std::to_string(count);
@@ -117,7 +107,7 @@ size_t largest_rank(const Plan& plan, int64_t pp) {
   size_t best = plan.memory.size();
   for (size_t rank = 0; rank < plan.memory.size(); ++rank) {
     if (plan.dims.index_on(Axis::kPp, static_cast<int64_t>(rank)) != pp) continue;
-    if (best == plan.memory.size() || plan.memory[rank].total() > plan.memory[best].total()) {
+    if (best == plan.memory.size() || plan.memory[rank].peak > plan.memory[best].peak) {
       best = rank;
     }
   }
@@ -125,17 +115,18 @@ size_t largest_rank(const Plan& plan, int64_t pp) {
 }
 
 std::string memory_text(const Plan& plan) {
-  std::string text =
-      fmt::format("memory   of a rank, without activations {:>12} {:>10} {:>10} {:>10} {:>10}\n",
-                  "parameters", "weights", "gradients", "moments", "gathered");
+  std::string text = fmt::format("memory   {:<16}{:>14}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}\n",
+                                 "of a rank", "parameters", "weights", "gradients", "moments",
+                                 "gathered", "activations", "peak");
   for (int64_t pp = 0; pp < plan.dims.pp; ++pp) {
     const size_t rank = largest_rank(plan, pp);
     const MemoryPlan& m = plan.memory[rank];
-    const std::string who = plan.dims.pp == 1 ? fmt::format("largest (rank {})", rank)
-                                              : fmt::format("stage {} (rank {})", pp, rank);
-    text += fmt::format("         {:<29} {:>13} {:>10} {:>10} {:>10} {:>10}  = {}\n", who,
+    const std::string who = plan.dims.pp == 1 ? fmt::format("largest: {}", rank)
+                                              : fmt::format("stage {}: {}", pp, rank);
+    text += fmt::format("         {:<16}{:>14}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}\n", who,
                         count_text(m.parameters), bytes_text(m.weights), bytes_text(m.gradients),
-                        bytes_text(m.moments), bytes_text(m.gathered), bytes_text(m.total()));
+                        bytes_text(m.moments), bytes_text(m.gathered), bytes_text(m.activations),
+                        bytes_text(m.peak));
   }
   return text;
 }
@@ -252,6 +243,17 @@ std::string ranks_text(const Plan& plan) {
 }
 
 }  // namespace
+
+std::string bytes_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000.0 && unit + 1 < std::size(kUnits)) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
+}
 
 std::string to_text(const Plan& plan) {
   std::string text = layout_text(plan) + batch_text(plan) + data_text(plan);

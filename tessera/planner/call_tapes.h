@@ -1,0 +1,68 @@
+#pragma once
+
+// What the calls of a model keep for their backward and need meanwhile, on one rank. Follows what
+// the layers of nn/ and their parallel versions do, operation by operation; a test holds it to what
+// runs allocate.
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+
+#include "tessera/config/batch_plan.h"
+#include "tessera/config/config.h"
+#include "tessera/config/parallel_dims.h"
+#include "tessera/config/recompute_plan.h"
+#include "tessera/planner/activation_tape.h"
+#include "tessera/planner/model_units.h"
+
+namespace tessera {
+
+/// A micro-batch as one rank sees it. Shapes: T tokens, S of them in the residual stream's slice.
+struct LocalSizes {
+  LocalSizes(const Config& config, const ParallelDims& dims, const BatchPlan& batch, int64_t rank);
+
+  int64_t rows = 1;     // samples
+  int64_t tokens = 0;   // T
+  int64_t slice = 0;    // S
+  int64_t element = 4;  // bytes in the compute dtype
+  int64_t wide = 4;     // bytes in the dtype of sums
+  int64_t heads = 0;    // of this rank
+  int64_t kv_heads = 0;
+  bool packed = false;  // several documents in a sample
+};
+
+/// Tokens of which the loss makes the logits at once: `rows` of the vocabulary at `cut` over tp.
+int64_t loss_chunk_tokens(int64_t tokens, int64_t rows, int64_t chunks, bool cut);
+
+class CallTapes {
+ public:
+  CallTapes(const Config& config, const ParallelDims& dims, const BatchPlan& batch, int64_t rank);
+
+  /// Of the call of a unit, which may use weights of others: a head that of the embedding, a layer
+  /// for multi-token prediction both. A unit that only holds a copy has no call.
+  CallMemory measure(const ModelUnit& unit) const;
+
+  /// Of the arrays of one micro-batch that every call reads, and of its rotary tables, which are
+  /// made with its first forward.
+  int64_t batch_bytes() const;
+  int64_t rotary_bytes() const;
+
+ private:
+  using Tensor = ActivationTape::Tensor;
+  using Names = std::initializer_list<const char*>;
+  class Layer;  // builds the tape of a layer
+
+  Tensor embedding(ActivationTape& tape) const;
+  Tensor layer(ActivationTape& tape, int64_t index, Tensor x) const;
+  Tensor head(ActivationTape& tape, Tensor x) const;
+  Tensor prediction(ActivationTape& tape, int64_t index, Tensor x) const;
+
+  const Config& config_;
+  const ModelConfig& model_;
+  ParallelDims dims_;
+  LocalSizes sizes_;
+  RecomputePlan recompute_;
+  int64_t vocabulary_ = 0;  // rows of this rank
+};
+
+}  // namespace tessera

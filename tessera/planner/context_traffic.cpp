@@ -1,0 +1,65 @@
+// Context parallelism: heads traded for sequence inside a row of the grid, keys and values and
+// their gradients between rows.
+
+#include <algorithm>
+
+#include "tessera/planner/activation_traffic.h"
+#include "tessera/planner/context_grid.h"
+
+namespace tessera {
+
+void add_context_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
+                         const RecomputePlan& recompute, int64_t layer, int64_t rank,
+                         TrafficCounter& counter) {
+  const ModelConfig& m = config.model;
+  const ContextGrid grid = context_grid(config.parallelism, dims.cp);
+  const int64_t times =
+      forwards(recompute, layer, {"self_attention", "self_attn", "self_attention.core_attention"});
+  const int64_t tokens = batch.local_batch * m.seq_length / dims.cp;
+  const int64_t heads = m.num_attention_heads / dims.tp;
+  const int64_t kv_heads =
+      m.is_mla() ? heads : std::max<int64_t>(1, m.num_key_value_heads / dims.tp);
+  const int64_t query_dim = m.is_mla() ? m.qk_nope_head_dim + m.qk_rope_head_dim : m.head_dim;
+  const int64_t value_dim = m.is_mla() ? m.v_head_dim : m.head_dim;
+  const int64_t copied = std::max(kv_heads, grid.inner);  // fewer heads than neighbours
+  const int64_t element = size_of(m.compute_dtype);
+  const int64_t wide = m.compute_dtype == DType::kFloat64 ? 8 : 4;
+
+  if (grid.inner > 1) {
+    const auto trade = [&](int64_t columns, int64_t count) {
+      counter.add("all_to_all", count, tokens * columns / grid.inner * (grid.inner - 1) * element);
+    };
+    trade(heads * query_dim, times + 1);   // q
+    trade(copied * query_dim, times + 1);  // k
+    trade(copied * value_dim, times + 1);  // v
+    trade(heads * value_dim, times + 1);   // the result
+  }
+  if (grid.outer > 1) {
+    // The kernel takes one head size.
+    const int64_t key =
+        tokens * (grid.inner > 1 ? copied : kv_heads) * std::max(query_dim, value_dim);
+    const int64_t both = 2 * key;
+    if (!in_a_ring(config.parallelism, grid, key * element)) {
+      counter.add("all_gather", times + 1, (grid.outer - 1) * both * element);
+      counter.add("reduce_scatter", 1, (grid.outer - 1) * both * wide);
+    } else {
+      const int64_t row = dims.index_on(Axis::kCp, rank) / grid.inner;
+      // Contiguous pieces of one document see only what comes before.
+      const bool triangle = config.parallelism.context_parallel_balance == "contiguous";
+      const int64_t seen_by = triangle ? grid.outer - 1 - row : grid.outer - 1;
+      const int64_t sees = triangle ? row : grid.outer - 1;
+      counter.add("send", 2 * seen_by * (times + 1), key * element);
+      counter.add("send", 2 * sees, key * wide);
+    }
+  }
+  // How many tokens each expert has, over those who hold pieces of the same samples.
+  if (m.is_moe_layer(layer) && m.moe_aux_loss_coeff > 0 &&
+      m.moe_router_load_balancing_type != "global_aux_loss") {
+    const bool by_sequence = m.moe_router_load_balancing_type != "aux_loss";
+    const int64_t bytes = (by_sequence ? batch.local_batch : 1) * m.n_routed_experts * 8;
+    counter.add("all_reduce", forwards(recompute, layer, {"mlp", "mlp.router", "mlp.gate"}),
+                2 * (dims.cp - 1) * bytes / dims.cp);
+  }
+}
+
+}  // namespace tessera
