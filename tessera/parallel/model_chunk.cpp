@@ -135,6 +135,9 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   }
   end_use(index, /*free=*/true);
   const TimelineSpan span(timeline_, "reduce", call.name);
+  // Full gradients of two calls at most: those of the one before went on their way behind this one.
+  for (ShardedUnit* unit : reducing_) unit->wait_reduce();
+  reducing_ = call.units;
   for (ShardedUnit* unit : call.units) {
     const auto count = static_cast<std::ptrdiff_t>(unit->weights().size());
     const auto first = grads.begin() + static_cast<std::ptrdiff_t>(next);
@@ -163,6 +166,7 @@ std::vector<at::Tensor> ModelChunk::backward(std::vector<at::Tensor> output_grad
 
 void ModelChunk::finish_step() {
   const TimelineSpan span(timeline_, "reduce", "rest");
+  reducing_.clear();
   for (const Call& call : calls_) {
     for (ShardedUnit* unit : call.units) {
       unit->wait_reduce();

@@ -115,7 +115,8 @@ class ModelChunk {
 
   std::vector<Call> calls_;
   ShardingPolicy policy_;
-  std::map<int64_t, Frame> frames_;  // by micro-batch
+  std::map<int64_t, Frame> frames_;     // by micro-batch
+  std::vector<ShardedUnit*> reducing_;  // those of the last backward
   Timeline* timeline_ = nullptr;
 };
 
