@@ -35,10 +35,13 @@ void check_shard(const char* operation, const at::Tensor& full, const at::Tensor
                 " and shard ", shard.sizes());
 }
 
-void count(CommStats& stats, const char* operation, int64_t bytes) {
-  CommStats::Count& entry = stats.operations[operation];
-  ++entry.calls;
-  entry.bytes += bytes;
+void count(ProcessGroup::Impl& impl, const char* operation, int64_t bytes) {
+  for (CommStats* stats : {&impl.stats, impl.stats_of_axis.get()}) {
+    if (stats == nullptr) continue;
+    CommStats::Count& entry = stats->operations[operation];
+    ++entry.calls;
+    entry.bytes += bytes;
+  }
 }
 
 // Checks `splits` against the rows of `tensor`; returns the bytes of one row.
@@ -96,7 +99,14 @@ CommStats& ProcessGroup::stats() const { return impl().stats; }
 
 ProcessGroup ProcessGroup::split(const std::vector<std::vector<int>>& members,
                                  const std::string& name) const {
-  return ProcessGroup(impl().split(members, name));
+  ProcessGroup part(impl().split(members, name));
+  const std::string& own = impl().name;
+  if (name == own || name.starts_with(own + "/")) {
+    part.impl().stats_of_axis = impl().stats_of_axis
+                                    ? impl().stats_of_axis
+                                    : std::shared_ptr<CommStats>(impl_, &impl().stats);
+  }
+  return part;
 }
 
 ProcessGroup ProcessGroup::alias(const std::string& name) const {
@@ -109,7 +119,7 @@ Work ProcessGroup::all_gather(Tensors full, Tensors shards) const {
     check_shard("all_gather", full[i], shards[i], size(), rank());
     TESSERA_CHECK(full[i].scalar_type() == shards[i].scalar_type(), "all_gather changes no dtype");
   }
-  count(impl().stats, "all_gather", (size() - 1) * bytes_of(shards));
+  count(impl(), "all_gather", (size() - 1) * bytes_of(shards));
   return collective("all_gather", impl().all_gather(std::move(full), std::move(shards)));
 }
 
@@ -120,14 +130,14 @@ Work ProcessGroup::reduce_scatter(Tensors shards, Tensors full, bool accumulate)
     check_shard("reduce_scatter", full[i], shards[i], size(), rank());
     own += shards[i].numel() * static_cast<int64_t>(full[i].element_size());
   }
-  count(impl().stats, "reduce_scatter", bytes_of(full) - own);
+  count(impl(), "reduce_scatter", bytes_of(full) - own);
   return collective("reduce_scatter",
                     impl().reduce_scatter(std::move(shards), std::move(full), accumulate));
 }
 
 Work ProcessGroup::all_reduce(Tensors tensors, ReduceOp op) const {
   for (const at::Tensor& tensor : tensors) check_contiguous("all_reduce", tensor);
-  count(impl().stats, "all_reduce", 2 * (size() - 1) * bytes_of(tensors) / size());
+  count(impl(), "all_reduce", 2 * (size() - 1) * bytes_of(tensors) / size());
   return collective("all_reduce", impl().all_reduce(std::move(tensors), op));
 }
 
@@ -138,7 +148,7 @@ Work ProcessGroup::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t
   TESSERA_CHECK(out.scalar_type() == in.scalar_type() && out_row == in_row, "all_to_all from ",
                 in.sizes(), " to ", out.sizes());
   TESSERA_CHECK_EQ(out_splits[rank()], in_splits[rank()], "rows an all_to_all keeps on the rank");
-  count(impl().stats, "all_to_all", (in.size(0) - in_splits[rank()]) * in_row);
+  count(impl(), "all_to_all", (in.size(0) - in_splits[rank()]) * in_row);
   return collective("all_to_all", impl().all_to_all(std::move(out), std::move(in),
                                                     std::move(out_splits), std::move(in_splits)));
 }
@@ -146,14 +156,14 @@ Work ProcessGroup::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t
 Work ProcessGroup::broadcast(Tensors tensors, int root) const {
   TESSERA_CHECK(root >= 0 && root < size(), "broadcast from member ", root, " of ", size());
   for (const at::Tensor& tensor : tensors) check_contiguous("broadcast", tensor);
-  count(impl().stats, "broadcast", root == rank() && size() > 1 ? bytes_of(tensors) : 0);
+  count(impl(), "broadcast", root == rank() && size() > 1 ? bytes_of(tensors) : 0);
   return collective("broadcast", impl().broadcast(std::move(tensors), root));
 }
 
 Work ProcessGroup::send(at::Tensor tensor, int peer, int64_t tag) const {
   TESSERA_CHECK(peer >= 0 && peer < size(), "send to member ", peer, " of ", size());
   check_contiguous("send", tensor);
-  count(impl().stats, "send", peer == rank() ? 0 : static_cast<int64_t>(tensor.nbytes()));
+  count(impl(), "send", peer == rank() ? 0 : static_cast<int64_t>(tensor.nbytes()));
   return impl().send(std::move(tensor), peer, tag);
 }
 

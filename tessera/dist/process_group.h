@@ -83,7 +83,8 @@ class ProcessGroup {
   CommStats& stats() const;
 
   /// Collective over this group: makes the groups of `members` (world ranks, every rank of this
-  /// group in exactly one list) and returns the caller's. All ranks pass the same lists.
+  /// group in exactly one list) and returns the caller's. All ranks pass the same lists. What a
+  /// part sends also counts for this group where `name` is its name, or that and "/" and more.
   ProcessGroup split(const std::vector<std::vector<int>>& members, const std::string& name) const;
 
   /// The same members and the same transport under another name and with counters of its own, for a

@@ -40,6 +40,7 @@ struct ProcessGroup::Impl {
   const std::vector<int> ranks;
   const std::string name;
   CommStats stats;
+  std::shared_ptr<CommStats> stats_of_axis;  // of the group that this is a part of, or null
 };
 
 /// The list of `members` that holds world rank `rank`; it must be in exactly one.

@@ -42,7 +42,7 @@ std::shared_ptr<NodeGroups> node_groups(const Config& config, const DeviceMesh& 
   }
   auto groups = std::make_shared<NodeGroups>();
   groups->node = mesh.neighbours("ep", node);
-  groups->between = ep.split(columns, "ep_between");
+  groups->between = ep.split(columns, "ep/between");
   groups->all = ep;
   return groups;
 }
