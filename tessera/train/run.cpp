@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "tessera/dist/process_world.h"
 #include "tessera/dist/run_ranks.h"
 #include "tessera/train/dataset.h"
+#include "tessera/train/run_report.h"
 #include "tessera/train/trace.h"
 #include "tessera/train/trainer.h"
 
@@ -62,18 +64,21 @@ int run_training(const Config& config, const RunOptions& options) {
   trainer_options.source = source;
   trainer_options.stop_signal = &g_signal;
   trainer_options.faults = options.faults;
-  trainer_options.on_step = [&writer](const StepMetrics& metrics, const ParamTable&,
-                                      const DeviceMesh& mesh) {
-    if (mesh.rank() == 0) writer->write(metrics);
-  };
   std::atomic<int> stopped{0};
   const auto rank_main = [&](const ProcessGroup& world) {
     Timeline timeline;
     TrainerOptions own = trainer_options;
     if (!options.trace.empty()) own.timeline = &timeline;
+    std::optional<RunReport> report;
+    own.on_step = [&](const StepMetrics& metrics, const ParamTable&, const DeviceMesh& mesh) {
+      report->add(metrics);
+      if (mesh.rank() == 0) writer->write(metrics);
+    };
     Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples());
+    report.emplace(trainer.mesh());
     const int signal = trainer.run();
+    std::fputs(report->text(config, trainer.mesh()).c_str(), stdout);
     if (signal != 0) stopped = signal;
     if (!options.trace.empty()) write_trace(options.trace, timeline, world);
   };
