@@ -15,13 +15,13 @@ Timeline::Timeline()
       start_(Clock::now()),
       start_ns_(nanoseconds(std::chrono::system_clock::now().time_since_epoch())) {}
 
-void Timeline::record(const char* kind, std::string_view what, int64_t micro_batch,
+void Timeline::record(const char* kind, std::string_view what, int64_t micro_batch, int64_t work,
                       Clock::time_point begin, Clock::time_point end) {
   if (events_.size() == kMostEvents) {
     ++dropped_;
     return;
   }
-  events_.push_back({kind, std::string(what), micro_batch,
+  events_.push_back({kind, std::string(what), micro_batch, work,
                      std::this_thread::get_id() != first_thread_,
                      start_ns_ + nanoseconds(begin - start_), nanoseconds(end - begin)});
 }

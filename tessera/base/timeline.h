@@ -19,14 +19,15 @@ class Timeline {
     const char* kind;  // "forward", "gather", …
     std::string what;  // layer or unit; may be empty
     int64_t micro_batch = -1;
+    int64_t work = -1;     // query-key pairs of an attention span
     bool second = false;   // by the second thread
     int64_t begin_ns = 0;  // since the Unix epoch
     int64_t duration_ns = 0;
   };
 
   Timeline();
-  void record(const char* kind, std::string_view what, int64_t micro_batch, Clock::time_point begin,
-              Clock::time_point end);
+  void record(const char* kind, std::string_view what, int64_t micro_batch, int64_t work,
+              Clock::time_point begin, Clock::time_point end);
   const std::vector<Event>& events() const { return events_; }
   /// Left out because there were too many.
   int64_t dropped() const { return dropped_; }
@@ -43,13 +44,13 @@ class Timeline {
 class TimelineSpan {
  public:
   TimelineSpan(Timeline* timeline, const char* kind, std::string_view what = {},
-               int64_t micro_batch = -1)
-      : timeline_(timeline), kind_(kind), what_(what), micro_batch_(micro_batch) {
+               int64_t micro_batch = -1, int64_t work = -1)
+      : timeline_(timeline), kind_(kind), what_(what), micro_batch_(micro_batch), work_(work) {
     if (timeline_ != nullptr) begin_ = Timeline::Clock::now();
   }
   ~TimelineSpan() {
     if (timeline_ == nullptr) return;
-    timeline_->record(kind_, what_, micro_batch_, begin_, Timeline::Clock::now());
+    timeline_->record(kind_, what_, micro_batch_, work_, begin_, Timeline::Clock::now());
   }
   TimelineSpan(const TimelineSpan&) = delete;
   TimelineSpan& operator=(const TimelineSpan&) = delete;
@@ -59,6 +60,7 @@ class TimelineSpan {
   const char* kind_;
   std::string_view what_;
   int64_t micro_batch_;
+  int64_t work_;
   Timeline::Clock::time_point begin_;
 };
 

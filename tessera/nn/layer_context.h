@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tessera/base/placement.h"
+#include "tessera/base/timeline.h"
 
 namespace tessera {
 
@@ -73,6 +74,7 @@ struct LayerContext {
   at::Tensor rope_sin;
 
   Sinks* sinks = nullptr;
+  Timeline* timeline = nullptr;  // where layers record what they do; nullptr: nowhere
 };
 
 }  // namespace tessera

@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "tessera/base/error.h"
+#include "tessera/nn/flash_attention.h"
 #include "tessera/nn/scalar_type.h"
+#include "tessera/parallel/block_kernel.h"
 
 namespace tessera {
 namespace {
@@ -23,10 +25,10 @@ at::Tensor take_lse(const at::Tensor& lse_RNL, int64_t row, const Range& places)
 
 }  // namespace
 
-std::vector<AttentionBlock> plan_blocks(const std::vector<Range>& queries,
-                                        const std::vector<Range>& keys,
-                                        const std::vector<int64_t>& document_ends, int64_t row) {
-  std::vector<AttentionBlock> causal, full;
+std::vector<VisibleBlock> plan_blocks(const std::vector<Range>& queries,
+                                      const std::vector<Range>& keys,
+                                      const std::vector<int64_t>& document_ends, int64_t row) {
+  std::vector<VisibleBlock> causal, full;
   int64_t q_local = 0;
   for (const Range& q : queries) {
     int64_t k_local = 0;
@@ -38,7 +40,7 @@ std::vector<AttentionBlock> plan_blocks(const std::vector<Range>& queries,
         const Range ask{std::max(q.begin, document_begin), std::min(q.end, document_end)};
         document_begin = document_end;
         if (seen.size() <= 0 || ask.size() <= 0) continue;
-        AttentionBlock block;
+        VisibleBlock block;
         block.row = row;
         block.queries = {q_local + ask.begin - q.begin, q_local + ask.end - q.begin};
         block.keys = {k_local + seen.begin - k.begin, k_local + seen.end - k.begin};
@@ -59,9 +61,9 @@ std::vector<AttentionBlock> plan_blocks(const std::vector<Range>& queries,
   return causal;
 }
 
-int64_t visible_pairs(const std::vector<AttentionBlock>& blocks) {
+int64_t visible_pairs(const std::vector<VisibleBlock>& blocks) {
   int64_t pairs = 0;
-  for (const AttentionBlock& b : blocks) {
+  for (const VisibleBlock& b : blocks) {
     const int64_t n = b.queries.size();
     pairs += b.causal ? n * (n + 1) / 2 : n * b.keys.size();
   }
@@ -77,12 +79,11 @@ BlockAttention::BlockAttention(at::Tensor q_RLND, double scale)
 }
 
 void BlockAttention::attend(const at::Tensor& k_RLMD, const at::Tensor& v_RLMD,
-                            const std::vector<AttentionBlock>& blocks) {
-  for (const AttentionBlock& block : blocks) {
-    const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-        take(q_, block.row, block.queries), take(k_RLMD, block.row, block.keys),
-        take(v_RLMD, block.row, block.keys), /*dropout_p=*/0.0, block.causal, /*attn_mask=*/{},
-        scale_);
+                            const std::vector<VisibleBlock>& blocks) {
+  for (const VisibleBlock& block : blocks) {
+    const auto [out, lse] =
+        attend_block(take(q_, block.row, block.queries), take(k_RLMD, block.row, block.keys),
+                     take(v_RLMD, block.row, block.keys), block.causal, scale_);
     at::Tensor to_out = take(out_, block.row, block.queries);
     at::Tensor to_lse = take_lse(lse_, block.row, block.queries);
     if (block.causal) {
@@ -90,22 +91,19 @@ void BlockAttention::attend(const at::Tensor& k_RLMD, const at::Tensor& v_RLMD,
       to_lse.copy_(lse);
       continue;
     }
-    const at::Tensor merged = at::logaddexp(to_lse, lse);
-    to_out.mul_((to_lse - merged).exp_().unsqueeze(-1));
-    to_out.addcmul_(out.to(to_out.scalar_type()), (lse - merged).exp_().unsqueeze(-1));
-    to_lse.copy_(merged);
+    flash_merge(to_out, to_lse, {out, lse});
   }
 }
 
 void attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                      const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
-                     const std::vector<AttentionBlock>& blocks, double scale, at::Tensor& dq,
+                     const std::vector<VisibleBlock>& blocks, double scale, at::Tensor& dq,
                      at::Tensor& dk, at::Tensor& dv) {
-  for (const AttentionBlock& b : blocks) {
-    const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+  for (const VisibleBlock& b : blocks) {
+    const auto [gq, gk, gv] = attend_block_backward(
         take(grad_out, b.row, b.queries), take(q, b.row, b.queries), take(k, b.row, b.keys),
         take(v, b.row, b.keys), take(out, b.row, b.queries), take_lse(lse, b.row, b.queries),
-        /*dropout_p=*/0.0, b.causal, /*attn_mask=*/{}, scale);
+        b.causal, scale);
     take(dq, b.row, b.queries).add_(gq);
     take(dk, b.row, b.keys).add_(gk);
     take(dv, b.row, b.keys).add_(gv);

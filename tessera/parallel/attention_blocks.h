@@ -15,7 +15,7 @@ namespace tessera {
 
 /// Queries and keys, both as places in the rank's part of a row. `causal`: the same places, each
 /// query sees the keys up to its own; else every query sees every key.
-struct AttentionBlock {
+struct VisibleBlock {
   int64_t row = -1;  // -1: the same block in every row
   Range queries;
   Range keys;
@@ -25,12 +25,12 @@ struct AttentionBlock {
 /// Blocks in which queries at `queries` see keys at `keys` (pieces of a row, ascending), causal
 /// inside each document; empty ones are left out. Causal blocks come first: they hold every query
 /// of a rank once when `queries` and `keys` are its own.
-std::vector<AttentionBlock> plan_blocks(const std::vector<Range>& queries,
-                                        const std::vector<Range>& keys,
-                                        const std::vector<int64_t>& document_ends, int64_t row);
+std::vector<VisibleBlock> plan_blocks(const std::vector<Range>& queries,
+                                      const std::vector<Range>& keys,
+                                      const std::vector<int64_t>& document_ends, int64_t row);
 
 /// Multiply-adds of the scores in the blocks, per head and head dimension: pairs that are visible.
-int64_t visible_pairs(const std::vector<AttentionBlock>& blocks);
+int64_t visible_pairs(const std::vector<VisibleBlock>& blocks);
 
 /// Output and log-sum-exp of the queries seen so far, in at least float32.
 class BlockAttention {
@@ -38,7 +38,7 @@ class BlockAttention {
   BlockAttention(at::Tensor q_RLND, double scale);
   /// The causal blocks of the queries themselves go first.
   void attend(const at::Tensor& k_RLMD, const at::Tensor& v_RLMD,
-              const std::vector<AttentionBlock>& blocks);
+              const std::vector<VisibleBlock>& blocks);
   const at::Tensor& out() const {  // [R, L, N, D], accumulation type
     return out_;
   }
@@ -57,7 +57,7 @@ class BlockAttention {
 /// the type of q, `lse` as BlockAttention leaves them after all blocks of all keys.
 void attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                      const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
-                     const std::vector<AttentionBlock>& blocks, double scale, at::Tensor& dq,
+                     const std::vector<VisibleBlock>& blocks, double scale, at::Tensor& dq,
                      at::Tensor& dk, at::Tensor& dv);
 
 }  // namespace tessera

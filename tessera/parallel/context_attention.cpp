@@ -34,6 +34,7 @@ std::vector<std::vector<Range>> outer_pieces(const std::vector<std::vector<Range
 struct State {
   std::array<int64_t, 3> heads{};         // of q, k, v before the trade
   std::array<HeadExchange, 3> returning;  // gradients on their way back (async)
+  int64_t pairs = 0;                      // of queries and keys that this rank computes, of a head
   at::Tensor q, k, v, out, lse;           // [R, L, heads here, D]
   int64_t value_size = 0;                 // of v before it was padded
 };
@@ -67,20 +68,27 @@ class ContextCall : public AttentionCall {
   }
 
   at::Tensor attend() override {
+    KeyPlan plan = this->plan();
+    state_->pairs = pairs_of(plan);
     at::Tensor out_TND;
     {
       const at::NoGradGuard no_grad;
-      out_TND = forward();
+      const TimelineSpan span(context_.timeline, "attention", "forward", context_.micro_batch,
+                              state_->pairs);
+      out_TND = forward(std::move(plan));
     }
-    return custom_gradient({inputs_[0], inputs_[1], inputs_[2]}, out_TND,
-                           [state = state_, keys = keys_, inner = owner_.inner,
-                            async = owner_.async, scale = owner_.scale](const at::Tensor& grad) {
-                             return backward(*state, *keys, inner, async, scale, grad);
-                           });
+    return custom_gradient(
+        {inputs_[0], inputs_[1], inputs_[2]}, out_TND,
+        [state = state_, keys = keys_, inner = owner_.inner, async = owner_.async,
+         scale = owner_.scale, timeline = context_.timeline,
+         micro_batch = context_.micro_batch](const at::Tensor& grad) {
+          const TimelineSpan span(timeline, "attention", "backward", micro_batch, state->pairs);
+          return backward(*state, *keys, inner, async, scale, grad);
+        });
   }
 
  private:
-  at::Tensor forward() {
+  at::Tensor forward(KeyPlan plan) {
     State& s = *state_;
     s.q = exchanges_[0].finish();
     s.k = exchanges_[1].finish();
@@ -90,7 +98,7 @@ class ContextCall : public AttentionCall {
     s.q = padded(s.q, size);
     s.k = padded(s.k, size);
     s.v = padded(s.v, size);
-    keys_ = make_key_exchange(plan(), owner_.outer, owner_.exchange, s.k);
+    keys_ = owner_.keys(std::move(plan), s.k);
     BlockAttention attention(s.q, owner_.scale);
     keys_->forward(s.k, s.v, attention);
     s.out = attention.out().to(s.q.scalar_type());
@@ -127,6 +135,16 @@ class ContextCall : public AttentionCall {
     return result;
   }
 
+  // Query-key pairs of a micro-batch that this rank computes, of a head: of its share of the heads.
+  int64_t pairs_of(const KeyPlan& plan) const {
+    int64_t pairs = 0;
+    for (const auto& blocks : plan.mine) {
+      const bool of_all_rows = !blocks.empty() && blocks.front().row < 0;
+      pairs += visible_pairs(blocks) * (of_all_rows ? context_.rows : 1);
+    }
+    return pairs / owner_.inner.size();
+  }
+
   // Blocks of this rank's queries with the keys of every row of the grid.
   KeyPlan plan() const {
     const int64_t inner = owner_.inner.size();
@@ -143,7 +161,7 @@ class ContextCall : public AttentionCall {
       const auto pieces = outer_pieces(context_.pieces[static_cast<size_t>(row)], inner);
       const auto& ends = packed ? context_.document_ends[static_cast<size_t>(row)] : whole;
       for (size_t peer = 0; peer < pieces.size(); ++peer) {
-        for (const AttentionBlock& b :
+        for (const VisibleBlock& b :
              plan_blocks(pieces[me], pieces[peer], ends, alike ? -1 : row)) {
           plan.mine[peer].push_back(b);
         }
@@ -163,6 +181,10 @@ class ContextCall : public AttentionCall {
 };
 
 }  // namespace
+
+std::shared_ptr<KeyValues> ContextAttention::keys(KeyPlan plan, const at::Tensor& k) const {
+  return make_key_exchange(std::move(plan), outer, exchange, k);
+}
 
 std::unique_ptr<AttentionCall> ContextAttention::begin(const LayerContext& context) {
   TESSERA_CHECK_EQ(static_cast<int64_t>(context.pieces.size()), context.rows);

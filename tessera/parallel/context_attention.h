@@ -14,6 +14,9 @@ enum class KeyExchange {
   kAllGather,  // all at once
 };
 
+struct KeyPlan;  // key_exchange.h
+class KeyValues;
+
 /// The context-parallel form of CoreAttention (see context_parallel.h).
 struct ContextAttention : CoreAttention {
   ProcessGroup inner;  // neighbours that trade heads for sequence
@@ -22,6 +25,8 @@ struct ContextAttention : CoreAttention {
   bool async = false;  // the trade of each of q, k, v starts when it is offered, and in the
                        // backward pass is awaited when its projection needs it
   std::unique_ptr<AttentionCall> begin(const LayerContext& context) override;
+  /// How keys and values of one call travel over `outer`; `k` gives their size.
+  virtual std::shared_ptr<KeyValues> keys(KeyPlan plan, const at::Tensor& k) const;
 };
 
 }  // namespace tessera

@@ -26,13 +26,17 @@ class Gathered : public KeyValues {
 
   void backward(const AttentionSaved& s, at::Tensor& dq, at::Tensor& dk, at::Tensor& dv) override {
     const auto [keys, values, work] = gather(s.k, s.v);
-    Work(work).wait();
     at::Tensor all_dk = at::zeros(keys.sizes(), dk.options());
     at::Tensor all_dv = at::zeros(values.sizes(), dv.options());
-    for (size_t peer = 0; peer < plan_.mine.size(); ++peer) {
+    const auto differentiate = [&](size_t peer, const at::Tensor& k, const at::Tensor& v) {
       at::Tensor to_dk = part(all_dk, peer), to_dv = part(all_dv, peer);
-      attend_backward(s.grad_out, s.q, part(keys, peer), part(values, peer), s.out, s.lse,
-                      plan_.mine[peer], s.scale, dq, to_dk, to_dv);
+      attend_backward(s.grad_out, s.q, k, v, s.out, s.lse, plan_.mine[peer], s.scale, dq, to_dk,
+                      to_dv);
+    };
+    differentiate(me(), s.k, s.v);  // behind the gather
+    Work(work).wait();
+    for (size_t peer = 0; peer < plan_.mine.size(); ++peer) {
+      if (peer != me()) differentiate(peer, part(keys, peer), part(values, peer));
     }
     group_.reduce_scatter({dk, dv}, {all_dk, all_dv}).wait();
   }
@@ -79,39 +83,43 @@ class Ring : public KeyValues {
 
   void backward(const AttentionSaved& s, at::Tensor& dq, at::Tensor& dk, at::Tensor& dv) override {
     const at::Tensor own_k = s.k.contiguous(), own_v = s.v.contiguous();
-    // What others' queries give to my keys arrives when it will; it is added in the order of hops.
-    std::vector<Arriving> contributions;
-    for (int hop = 1; hop < group_.size(); ++hop) {
-      Arriving arriving;
-      if (plan_.of_mine[after(hop)]) arriving = receive(after(hop), dk, dv, kGradient);
-      contributions.push_back(std::move(arriving));
-    }
     Arriving next = start(1, own_k, own_v);
     attend_backward(s.grad_out, s.q, own_k, own_v, s.out, s.lse, plan_.mine[before(0)], s.scale, dq,
                     dk, dv);
-    std::vector<Arriving> sending;
+    // What others' queries give to my keys is added in the order of hops, one hop later: no more
+    // than two hops' keys, values and gradients of them exist at once.
+    Arriving contribution, sending;
+    const auto add = [&] {
+      contribution.wait();
+      if (!contribution.k.defined()) return;
+      dk.add_(contribution.k);
+      dv.add_(contribution.v);
+    };
     for (int hop = 1; hop < group_.size(); ++hop) {
       Arriving now = std::move(next);
       next = start(hop + 1, own_k, own_v);
+      Arriving from_peer, to_peer;
+      if (plan_.of_mine[after(hop)]) from_peer = receive(after(hop), dk, dv, kGradient);
       now.wait();
-      if (!now.k.defined()) continue;
-      at::Tensor peer_dk = at::zeros(dk.sizes(), dk.options());
-      at::Tensor peer_dv = at::zeros(dv.sizes(), dv.options());
-      attend_backward(s.grad_out, s.q, now.k, now.v, s.out, s.lse, plan_.mine[before(hop)], s.scale,
-                      dq, peer_dk, peer_dv);
-      sending.push_back(send(before(hop), peer_dk, peer_dv, kGradient));
+      if (now.k.defined()) {
+        at::Tensor peer_dk = at::zeros(dk.sizes(), dk.options());
+        at::Tensor peer_dv = at::zeros(dv.sizes(), dv.options());
+        attend_backward(s.grad_out, s.q, now.k, now.v, s.out, s.lse, plan_.mine[before(hop)],
+                        s.scale, dq, peer_dk, peer_dv);
+        to_peer = send(before(hop), peer_dk, peer_dv, kGradient);
+      }
+      add();
+      contribution = std::move(from_peer);
+      sending.wait();
+      sending = std::move(to_peer);
     }
-    for (Arriving& c : contributions) {
-      c.wait();
-      if (!c.k.defined()) continue;
-      dk.add_(c.k);
-      dv.add_(c.v);
-    }
-    for (Arriving& sent : sending) sent.wait();
+    add();
+    sending.wait();
   }
 
  private:
-  static constexpr int64_t kValue = 0, kGradient = 2;  // tags; k and v follow each other
+  // Tags; k and v follow each other.
+  static constexpr int64_t kValue = 0, kGradient = kRingKeyGradientTag;
 
   struct Arriving {
     at::Tensor k, v;
@@ -161,6 +169,7 @@ class Ring : public KeyValues {
 
 std::shared_ptr<KeyValues> make_key_exchange(KeyPlan plan, const ProcessGroup& group,
                                              KeyExchange how, const at::Tensor& k) {
+  if (group.size() == 1) how = KeyExchange::kRing;  // of no hops: nothing is copied
   if (how == KeyExchange::kAuto) {
     const auto bytes = 2 * static_cast<int64_t>(k.nbytes()) * group.size();
     how = bytes <= kGatherBytes ? KeyExchange::kAllGather : KeyExchange::kRing;

@@ -15,9 +15,12 @@
 namespace tessera {
 
 struct KeyPlan {
-  std::vector<std::vector<AttentionBlock>> mine;  // [peer]: my queries, the peer's keys
-  std::vector<bool> of_mine;                      // [peer]: whether its queries see my keys
+  std::vector<std::vector<VisibleBlock>> mine;  // [peer]: my queries, the peer's keys
+  std::vector<bool> of_mine;                    // [peer]: whether its queries see my keys
 };
+
+/// Under which the gradient of a hop's keys travels in a ring; that of its values has the next.
+constexpr int64_t kRingKeyGradientTag = 2;
 
 /// What the backward of a call needs; all [R, L, heads, D], lse [R, N, L].
 struct AttentionSaved {

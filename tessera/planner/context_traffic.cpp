@@ -5,6 +5,7 @@
 
 #include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/context_grid.h"
+#include "tessera/planner/context_plan.h"
 
 namespace tessera {
 
@@ -45,7 +46,7 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
     } else {
       const int64_t row = dims.index_on(Axis::kCp, rank) / grid.inner;
       // Contiguous pieces of one document see only what comes before.
-      const bool triangle = config.parallelism.context_parallel_balance == "contiguous";
+      const bool triangle = token_balance(config, dims.cp) == TokenBalance::kContiguous;
       const int64_t seen_by = triangle ? grid.outer - 1 - row : grid.outer - 1;
       const int64_t sees = triangle ? row : grid.outer - 1;
       counter.add("send", 2 * seen_by * (times + 1), key * element);

@@ -67,6 +67,7 @@ Plan make_plan(const Config& config, int64_t world) {
     }
   }
   plan_ranks(config, stages, plan);
+  plan.context = plan_context(config, plan.dims);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
   if (plan.dims.pp > 1) {
     plan.pipeline = plan_pipeline(config, plan.dims, plan.stages, plan.batch.micro_batches);

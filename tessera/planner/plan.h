@@ -12,6 +12,7 @@
 #include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
 #include "tessera/config/parallel_dims.h"
+#include "tessera/planner/context_plan.h"
 
 namespace tessera {
 
@@ -121,6 +122,7 @@ struct Plan {
   /// "dp_replicate", "embedding": a tied one on two stages), activations of dense models ("tp",
   /// "pp"). Left out: a few numbers a step (token count, norm), and cp; ep is in `experts`.
   std::vector<std::map<std::string, TrafficPlan>> traffic;
+  std::optional<ContextPlan> context;    // cp > 1
   std::optional<ExpertPlan> experts;     // ep > 1
   std::optional<PipelinePlan> pipeline;  // pp > 1
   DataPlan data;

@@ -120,6 +120,13 @@ Json experts(const ExpertPlan& plan) {
   return json;
 }
 
+Json context(const ContextPlan& plan) {
+  return {{"balance", plan.balance},
+          {"of_one_document_a_sample", plan.by_documents},
+          {"query_key_pairs", plan.pairs},
+          {"busiest_over_mean", plan.most_over_mean()}};
+}
+
 Json data(const DataPlan& plan) {
   if (!plan.problem.empty()) return {{"problem", plan.problem}};
   Json json = {
@@ -149,6 +156,7 @@ std::string to_json(const Plan& plan) {
     json["memory_per_rank"] = memory(plan);
     json["sent_per_rank_and_step"] = traffic(plan);
   }
+  if (plan.context) json["attention_work"] = context(*plan.context);
   if (plan.experts) json["experts"] = experts(*plan.experts);
   if (plan.pipeline) json["pipeline"] = pipeline(*plan.pipeline);
   json["data"] = data(plan.data);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tessera/planner/bytes_text.h"
 #include "tessera/planner/plan.h"
@@ -155,6 +156,21 @@ std::string traffic_text(const Plan& plan) {
   return text;
 }
 
+std::string context_text(const ContextPlan& plan) {
+  const auto [least, most] = std::minmax_element(plan.pairs.begin(), plan.pairs.end());
+  const std::string range =
+      *least == *most ? count_text(std::llround(*most))
+                      : count_text(std::llround(*least)) + " to " + count_text(std::llround(*most));
+  std::string text = fmt::format(
+      "work     {} query-key pairs a rank (of a sample, layer and head): the busiest {:.2f} times "
+      "the mean, {}\n",
+      range, plan.most_over_mean(), plan.balance);
+  if (plan.by_documents) {
+    text += "         for one document a sample; where documents end decides, --trace holds it\n";
+  }
+  return text;
+}
+
 std::string experts_text(const ExpertPlan& plan) {
   std::string text =
       fmt::format("experts  {} of {} a rank in {} layers; with even routing a rank sends a step\n",
@@ -262,6 +278,7 @@ std::string to_text(const Plan& plan) {
                         count_text(plan.parameters), plan.flops_per_step / 1e12);
     text += stages_text(plan) + memory_text(plan) + traffic_text(plan);
   }
+  if (plan.context) text += context_text(*plan.context);
   if (plan.experts) text += experts_text(*plan.experts);
   if (plan.pipeline) text += pipeline_text(*plan.pipeline);
   return text + ranks_text(plan);

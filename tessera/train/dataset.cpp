@@ -2,6 +2,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/parallel/context_parallel.h"
+#include "tessera/planner/context_plan.h"
 #include "tessera/planner/data_plan.h"
 
 namespace tessera {
@@ -15,19 +16,6 @@ std::shared_ptr<const SampleSource> open_training_data(const Config& config) {
   }
   return open_dataset(*options);
 }
-
-namespace {
-
-// Equal work where there is something to balance: the rows of the context-parallel grid.
-TokenBalance token_balance(const ParallelismConfig& config, int64_t seq_length, int64_t rows,
-                           bool packed) {
-  const std::string& asked = config.context_parallel_balance;
-  if (rows == 1 || asked == "contiguous") return TokenBalance::kContiguous;
-  if (packed && asked == "auto") return TokenBalance::kByWork;
-  return seq_length % (2 * rows) == 0 ? TokenBalance::kHeadTail : TokenBalance::kContiguous;
-}
-
-}  // namespace
 
 LoaderOptions loader_options(const Config& config, const ParallelDims& dims, const BatchPlan& plan,
                              int64_t rank) {
@@ -51,8 +39,7 @@ LoaderOptions loader_options(const Config& config, const ParallelDims& dims, con
   options.columns.create_compressed_eod_mask = loader.config.create_compressed_eod_mask;
   options.columns.eod_mask_loss = loader.config.eod_mask_loss;
   options.columns.add_extra_token = loader.config.add_extra_token_to_sequence;
-  options.balance = token_balance(config.parallelism, loader.config.seq_length,
-                                  dims.cp / options.cp_inner, options.columns.packed());
+  options.balance = token_balance(config, dims.cp);
   return options;
 }
 

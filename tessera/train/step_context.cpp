@@ -51,6 +51,7 @@ std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
     c.micro_batch = static_cast<int64_t>(contexts.size());
     c.step = options.step;
     c.seed = options.seed;
+    c.timeline = options.timeline;
     c.loss_scale = options.loss_scale;
     c.sample_scale = options.sample_scale;
     c.position_scale = options.position_scale;

@@ -32,7 +32,9 @@ std::string trace_events(const Timeline& timeline, int rank, int world) {
                            R"(,"cat":")", event.kind, R"(","name":")", event.kind,
                            event.what.empty() ? "" : " ", event.what, "\",", times);
     if (event.micro_batch >= 0) {
-      text += detail::concat(R"(,"args":{"micro_batch":)", event.micro_batch, "}");
+      text += detail::concat(R"(,"args":{"micro_batch":)", event.micro_batch);
+      if (event.work >= 0) text += detail::concat(R"(,"pairs":)", event.work);
+      text += "}";
     }
     text += "}";
   }

@@ -69,7 +69,7 @@ TEST_P(Blocks, ForwardAndBackwardAreExact) {
   for (const Pieces& mine : pieces) {
     const at::Tensor my_q = part(q, mine);
     BlockAttention attention(my_q, scale);
-    std::vector<std::pair<const Pieces*, std::vector<AttentionBlock>>> plan;
+    std::vector<std::pair<const Pieces*, std::vector<VisibleBlock>>> plan;
     plan.emplace_back(&mine, plan_blocks(mine, mine, c.ends, -1));
     for (const Pieces& other : pieces) {
       if (&other != &mine) plan.emplace_back(&other, plan_blocks(mine, other, c.ends, -1));
