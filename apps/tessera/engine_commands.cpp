@@ -105,12 +105,19 @@ void add_parity(CLI::App& app, Command& command) {
       ->check(CLI::IsMember({"float64", "float32", "bfloat16"}))
       ->capture_default_str();
   parity->add_option("--plant", flags->plant,
-                     "plants a fault in the layout, to see it found: scale_gradient:UNIT, "
-                     "skip_reduction:UNIT, skip_partial:AXIS, double_weights:UNIT, shift_labels, "
-                     "perturb_replica[:RANK]; a UNIT is embedding, \"layer N\" or head");
+                     "plants a fault in the layout, to see it found (below)");
   parity->add_flag("--json", flags->json, "writes one JSON object");
   parity->footer(
-      "Exit code 6: they differ; the first parameter that does is named.\n\nExamples:\n"
+      "Exit code 6: they differ; the first that does, in the order in which a step computes it, "
+      "is\n"
+      "named: activations, loss, a gradient, the norm.\n\n"
+      "Faults to plant (UNIT: embedding, \"layer N\", \"layer N experts\" or head):\n"
+      "  any layout        scale_gradient:UNIT  skip_reduction:UNIT  skip_partial:AXIS[:NAME]\n"
+      "                    shift_labels  drop_micro_batch[:INDEX]  perturb_replica[:RANK]\n"
+      "  tensor parallel   slice_gradient:UNIT  local_vocabulary\n"
+      "  pipeline          swap_micro_batches\n"
+      "  context parallel  unmerged_lse:UNIT  drop_key_gradient:UNIT  contiguous_positions\n"
+      "  experts           forward_splits:UNIT  double_weights:UNIT\n\nExamples:\n"
       "  tessera parity --config x.yaml --ranks 8\n"
       "  tessera parity --config x.yaml --ranks 8 --steps 10 --json\n"
       "  tessera parity --config x.yaml --ranks 8 --plant 'scale_gradient:layer 1'");

@@ -1,120 +1,93 @@
 #include "tessera/train/faults.h"
 
-#include <ATen/ATen.h>
-
-#include <limits>
+#include <charconv>
 #include <sstream>
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/moe.h"
-#include "tessera/train/plant.h"
 
 namespace tessera {
+namespace {
+
+using Kind = Faults::Kind;
+
+// What may follow a fault's name; each after a colon, the optional ones in brackets.
+enum class Word { kUnit, kParameter, kRank, kStep, kMicroBatch };
+
+struct Form {
+  const char* name;
+  Kind kind;
+  const char* shape;  // as it is written
+  std::vector<Word> words;
+  size_t required;
+};
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all{
+      {"scale_gradient", Kind::kScaleGradient, ":UNIT", {Word::kUnit}, 1},
+      {"skip_reduction", Kind::kSkipReduction, ":UNIT", {Word::kUnit}, 1},
+      {"skip_partial", Kind::kSkipPartial, ":AXIS[:NAME]", {Word::kUnit, Word::kParameter}, 1},
+      {"slice_gradient", Kind::kSliceGradient, ":UNIT", {Word::kUnit}, 1},
+      {"local_vocabulary", Kind::kLocalVocabulary, "", {}, 0},
+      {"swap_micro_batches", Kind::kSwapMicroBatches, "", {}, 0},
+      {"drop_micro_batch", Kind::kDropMicroBatch, "[:INDEX]", {Word::kMicroBatch}, 0},
+      {"unmerged_lse", Kind::kUnmergedLse, ":UNIT", {Word::kUnit}, 1},
+      {"drop_key_gradient", Kind::kDropKeyGradient, ":UNIT", {Word::kUnit}, 1},
+      {"contiguous_positions", Kind::kContiguousPositions, "", {}, 0},
+      {"forward_splits", Kind::kForwardSplits, ":UNIT", {Word::kUnit}, 1},
+      {"double_weights", Kind::kDoubleWeights, ":UNIT", {Word::kUnit}, 1},
+      {"shift_labels", Kind::kShiftLabels, "", {}, 0},
+      {"perturb_replica", Kind::kPerturbReplica, "[:RANK]", {Word::kRank}, 0},
+      {"non_finite_loss", Kind::kNonFiniteLoss, "[:RANK[:STEP]]", {Word::kRank, Word::kStep}, 0},
+  };
+  return all;
+}
+
+[[noreturn]] void refuse(const std::string& text) {
+  std::string list;
+  for (const Form& form : forms())
+    list.append(list.empty() ? "" : ", ").append(form.name).append(form.shape);
+  throw ConfigError("--plant " + text + ": legal are " + list +
+                    "; a UNIT is embedding, \"layer N\", \"layer N experts\" or head");
+}
+
+bool read_number(const std::string& word, int64_t& value) {
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, value);
+  return error == std::errc() && rest == end && value >= 0;
+}
+
+bool read_word(const std::string& word, Word what, Faults& faults) {
+  switch (what) {
+    case Word::kUnit: faults.unit = word; return !word.empty();
+    case Word::kParameter: faults.parameter = word; return !word.empty();
+    case Word::kRank: return read_number(word, faults.rank);
+    case Word::kStep: return read_number(word, faults.step);
+    case Word::kMicroBatch: return read_number(word, faults.micro_batch);
+  }
+  return false;
+}
+
+}  // namespace
 
 Faults parse_fault(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream in(text);
   for (std::string word; std::getline(in, word, ':');) words.push_back(word);
-  words.resize(std::max<size_t>(words.size(), 1));
-  Faults faults;
-  const auto number = [&](size_t i, int64_t otherwise) {
-    return words.size() > i ? std::stoll(words[i]) : otherwise;
-  };
-  if (words[0] == "scale_gradient" && words.size() == 2) {
-    faults.kind = Faults::Kind::kScaleGradient;
-    faults.unit = words[1];
-  } else if (words[0] == "skip_reduction" && words.size() == 2) {
-    faults.kind = Faults::Kind::kSkipReduction;
-    faults.unit = words[1];
-  } else if (words[0] == "skip_partial" && words.size() == 2) {
-    faults.kind = Faults::Kind::kSkipPartial;
-    faults.unit = words[1];
-  } else if (words[0] == "double_weights" && words.size() == 2) {
-    faults.kind = Faults::Kind::kDoubleWeights;
-    faults.unit = words[1];
-  } else if (words[0] == "shift_labels" && words.size() == 1) {
-    faults.kind = Faults::Kind::kShiftLabels;
-  } else if (words[0] == "perturb_replica" && words.size() <= 2) {
-    faults.kind = Faults::Kind::kPerturbReplica;
-    faults.rank = number(1, 1);
-  } else if (words[0] == "non_finite_loss" && words.size() <= 3) {
-    faults.kind = Faults::Kind::kNonFiniteLoss;
-    faults.rank = number(1, 0);
-    faults.step = number(2, 1);
-  } else {
-    throw ConfigError("--plant " + text +
-                      ": legal are scale_gradient:UNIT, skip_reduction:UNIT, skip_partial:AXIS, "
-                      "double_weights:UNIT, shift_labels, perturb_replica[:RANK], "
-                      "non_finite_loss[:RANK[:STEP]]; a UNIT is "
-                      "embedding, \"layer N\", \"layer N experts\" or head");
+  if (words.empty()) refuse(text);
+  for (const Form& form : forms()) {
+    if (words[0] != form.name) continue;
+    Faults faults;
+    faults.kind = form.kind;
+    faults.text = text;
+    if (form.kind == Kind::kPerturbReplica) faults.rank = 1;
+    const size_t given = words.size() - 1;
+    if (given < form.required || given > form.words.size()) break;
+    bool good = true;
+    for (size_t i = 0; i < given; ++i) good &= read_word(words[i + 1], form.words[i], faults);
+    if (good) return faults;
   }
-  return faults;
-}
-
-namespace {
-
-struct WeightsTwice : TokenDispatcher {
-  explicit WeightsTwice(std::unique_ptr<TokenDispatcher> inner) : inner(std::move(inner)) {}
-  std::unique_ptr<DispatchCall> dispatch(const at::Tensor& x_TH, const at::Tensor& expert_ids,
-                                         const at::Tensor& weights, int64_t experts) override {
-    return inner->dispatch(x_TH, expert_ids, weights * weights, experts);
-  }
-  std::unique_ptr<TokenDispatcher> inner;
-};
-
-void apply_weights_twice(const std::string& unit, ParallelModel& model) {
-  for (const auto& decoder : model.decoders) {
-    for (DecoderLayer* layer : decoder->all_layers()) {
-      auto* moe = dynamic_cast<MixtureOfExperts*>(layer->mlp.get());
-      if (moe == nullptr || "layer " + std::to_string(layer->index) != unit) continue;
-      moe->dispatcher = std::make_unique<WeightsTwice>(std::move(moe->dispatcher));
-    }
-  }
-}
-
-}  // namespace
-
-void plant_before_training(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
-  if (faults.kind == Faults::Kind::kSkipPartial) {
-    for (const auto& param : model.table.params()) {
-      if (std::erase(param->partial, faults.unit) > 0) return;
-    }
-    throw ConfigError("--plant: no gradient is partial over \"" + faults.unit + "\"");
-  }
-  if (faults.kind == Faults::Kind::kScaleGradient || faults.kind == Faults::Kind::kSkipReduction) {
-    bool found = false;
-    for (const auto& unit : model.units) {
-      if (unit->name() != faults.unit) continue;
-      found = true;
-      if (faults.kind == Faults::Kind::kScaleGradient) {
-        unit->set_gradient_factor(2.0);
-      } else {
-        unit->skip_reduction();
-      }
-    }
-    if (!found) throw ConfigError("--plant: there is no unit named \"" + faults.unit + "\"");
-  }
-  if (faults.kind == Faults::Kind::kDoubleWeights) apply_weights_twice(faults.unit, model);
-  if (faults.kind == Faults::Kind::kPerturbReplica && mesh.rank() == faults.rank) {
-    for (const auto& param : model.table.params()) {
-      if (param->primary || param->value.numel() == 0) continue;
-      param->value.view(-1)[0] += 1e-3;
-      return;
-    }
-    throw ConfigError("--plant: rank " + std::to_string(faults.rank) + " holds no replica");
-  }
-}
-
-void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts) {
-  if (faults.kind != Faults::Kind::kShiftLabels) return;
-  for (LayerContext& context : contexts) context.labels = context.labels.roll(1);
-}
-
-void plant_in_loss(const Faults& faults, Sinks& sinks, int64_t step, int64_t rank) {
-  if (faults.kind != Faults::Kind::kNonFiniteLoss || step != faults.step || rank != faults.rank)
-    return;
-  for (auto& [micro_batch, loss] : sinks.loss) loss.fill_(std::numeric_limits<double>::infinity());
+  refuse(text);
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -97,12 +98,10 @@ void compare_steps(const RunRecord& run, const RunRecord& reference, ParityRepor
   }
 }
 
-void check_scalar(const std::string& what, size_t step, double value, double expected,
-                  ParityReport& report) {
+void check_scalar(const std::string& what, double value, double expected, ParityReport& report) {
   const double difference = relative(value, expected);
   if (!(difference <= report.tolerance)) {
-    report.findings.push_back({detail::concat(what, " of step ", step + 1), difference,
-                               expected == 0 ? 0 : value / expected, ""});
+    report.findings.push_back({what, difference, expected == 0 ? 0 : value / expected, ""});
   }
 }
 
@@ -113,7 +112,9 @@ void check_tensors(const RunRecord& run, const RunRecord& reference, const Paral
   const auto& theirs = gradient ? reference.gradients : reference.values;
   double& worst = gradient ? report.worst_gradient : report.worst_value;
   std::string& worst_name = gradient ? report.worst_gradient_name : report.worst_value_name;
-  for (const std::string& name : reference.names) {
+  std::vector<std::string> names = reference.names;
+  if (gradient) std::reverse(names.begin(), names.end());  // as the backward pass makes them
+  for (const std::string& name : names) {
     const auto found = ours.find(name);
     if (found == ours.end()) {
       report.findings.push_back({what + name + " (no rank has it)", 1.0, 0.0, "pp"});
@@ -131,6 +132,17 @@ void check_tensors(const RunRecord& run, const RunRecord& reference, const Paral
       report.findings.push_back({what + name + (copies_differ ? " (its copies differ)" : ""),
                                  d.difference, d.ratio, guess_axis(name, d, run, dims, gradient)});
     }
+  }
+}
+
+// What follows a place that is wrong is wrong too: the first is named.
+void check_stream(const RunRecord& run, const RunRecord& reference, ParityReport& report) {
+  const std::map<StreamPlace, double> ours = run.stream.total();
+  for (const auto& [place, expected] : reference.stream.total()) {
+    const auto found = ours.find(place);
+    check_scalar(to_string(place) + ", step 1", found == ours.end() ? 0 : found->second, expected,
+                 report);
+    if (!report.passed()) return;
   }
 }
 
@@ -171,10 +183,12 @@ ParityReport run_parity(const Config& original, const ParityOptions& options) {
   report.tolerance = parity_tolerance(options.dtype);
   report.parameters = reference.names.size();
   compare_steps(run, reference, report);
+  check_stream(run, reference, report);
   for (size_t i = 0; i < report.losses.size(); ++i) {
-    check_scalar("loss", i, report.losses[i], report.reference_losses[i], report);
-    check_scalar("gradient norm", i, report.norms[i], report.reference_norms[i], report);
+    const std::string step = " of step " + std::to_string(i + 1);
+    check_scalar("loss" + step, report.losses[i], report.reference_losses[i], report);
     if (i == 0) check_tensors(run, reference, dims, true, report);
+    check_scalar("gradient norm" + step, report.norms[i], report.reference_norms[i], report);
   }
   check_tensors(run, reference, dims, false, report);
   return report;
@@ -195,17 +209,10 @@ std::string parity_text(const ParityReport& r) {
     out << "parity holds\n";
     return out.str();
   }
-  // A wrong gradient tells more than the norm that it spoils: it is named first.
-  const ParityFinding* first = &r.findings.front();
-  for (const ParityFinding& f : r.findings) {
-    if (f.what.starts_with("gradient of") || f.what.starts_with("loss of step 1")) {
-      first = &f;
-      break;
-    }
-  }
-  out << "parity differs in " << r.findings.size() << " places; the first: " << first->what
-      << ", difference " << first->difference << ", ratio " << first->ratio;
-  if (!first->axis.empty()) out << ", over " << first->axis;
+  const ParityFinding& first = r.findings.front();
+  out << "parity differs in " << r.findings.size() << " places; the first: " << first.what
+      << ", difference " << first.difference << ", ratio " << first.ratio;
+  if (!first.axis.empty()) out << ", over " << first.axis;
   out << "\n";
   constexpr size_t kShown = 12;
   for (size_t i = 0; i < std::min(kShown, r.findings.size()); ++i) {

@@ -22,7 +22,9 @@ struct ParityOptions {
 /// One number or tensor that differs. `difference` is relative: of scalars to the reference, of
 /// tensors max|a - b| over the norm of b.
 struct ParityFinding {
-  std::string what;  // "loss of step 1", "gradient of lm_head.weight", "value of …"
+  /// "activations behind the attention of layer 1, step 1", "loss of step 1", "gradient of
+  /// lm_head.weight", "gradient norm of step 1", "value of …".
+  std::string what;
   double difference = 0;
   double ratio = 1;  // of the layout's to the reference's (tensors: least squares)
   std::string axis;  // over which it went wrong, as far as it shows
@@ -37,7 +39,9 @@ struct ParityReport {
   std::string worst_gradient_name;
   double worst_value = 0;
   std::string worst_value_name;
-  std::vector<ParityFinding> findings;  // what exceeds the tolerance, in order of the step
+  /// What exceeds the tolerance, in the order in which a step computes it: forward, loss, gradients
+  /// from the head down, norm; so the first is where it went wrong.
+  std::vector<ParityFinding> findings;
 
   bool passed() const { return findings.empty(); }
 };

@@ -1,18 +1,29 @@
 #pragma once
 
-// Where planted faults take hold (see faults.h).
+// Where planted faults take hold (see faults.h): in the seams of the built model, in the group of
+// the pipeline, in what a step is given. Without a fault each returns at once.
 
 #include <vector>
 
 #include "tessera/dist/device_mesh.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/parallel/parallelize.h"
+#include "tessera/schedule/pipeline_schedule.h"
 #include "tessera/train/faults.h"
 
 namespace tessera {
 
+/// Collective over the mesh. Throws ConfigError when the layout has no place for the fault.
 void plant_before_training(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh);
-void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts);
+
+/// The group that the pipeline is to use. Throws ConfigError as above.
+ProcessGroup plant_in_pipeline(const Faults& faults, const ProcessGroup& stages,
+                               const ScheduleOptions& schedule);
+
+/// Throws ConfigError as above.
+void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts,
+                    const DeviceMesh& mesh);
+
 void plant_in_loss(const Faults& faults, Sinks& sinks, int64_t step, int64_t rank);
 
 }  // namespace tessera

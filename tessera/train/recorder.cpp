@@ -95,6 +95,9 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
   options.source = source;
   options.stop_after = steps;
   options.faults = faults;
+  options.on_model = [&](ParallelModel& model, const DeviceMesh& mesh) {
+    record->stream.watch(model, mesh);
+  };
   options.on_gradients = [&](int64_t step, const ParamTable& table, const DeviceMesh& mesh) {
     if (step == 1) record->record_gradients(table, mesh);
   };

@@ -15,6 +15,7 @@
 #include "tessera/dist/sharded_param.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
+#include "tessera/train/stream_sums.h"
 
 namespace tessera {
 
@@ -30,6 +31,7 @@ class RunRecord {
   std::map<std::string, at::Tensor> values;     // after the last step, whole
   std::map<std::string, ShardedParam> rows;     // how a parameter was cut (of some rank)
   std::vector<StepMetrics> steps;
+  StreamSums stream;                                 // of step 1
   std::vector<ReplicaDifference> replica_gradients;  // copies that differ
   std::vector<ReplicaDifference> replica_values;
 

@@ -45,9 +45,10 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       mesh_(derive_dims(config_, world.size()), world),
       plan_(make_batch_plan(config_.training, mesh_.dims())),
       model_(parallelize(config_, mesh_)) {
+  const ScheduleOptions schedule = schedule_options(config_, plan_);
   pipeline_ = std::make_unique<PipelineRuntime>(
-      schedule_options(config_, plan_), model_->chunks, mesh_["pp"], config_.model.hidden_size,
-      scalar_type(config_.model.compute_dtype),
+      schedule, model_->chunks, plant_in_pipeline(options_.faults, mesh_["pp"], schedule),
+      config_.model.hidden_size, scalar_type(config_.model.compute_dtype),
       [this](LayerContext& context) { model_->decoders.front()->prepare(context); });
   pipeline_->set_timeline(options_.timeline);
   optimizer_ = make_optimizer(config_.optimizer, model_->table);
@@ -60,6 +61,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
   loader_ = std::make_unique<StepPrefetcher>(loader, step_, last_step_);
   plant_before_training(options_.faults, *model_, mesh_);
+  if (options_.on_model) options_.on_model(*model_, mesh_);
   reset_peak_memory(memory_rank());
 }
 
@@ -112,7 +114,7 @@ StepMetrics Trainer::train_step() {
   context.tp_rank = mesh_.coordinate("tp");
   context.tp_degree = mesh_.size("tp");
   std::vector<LayerContext> contexts = make_contexts(batch, context, &sinks);
-  plant_in_batch(options_.faults, contexts);
+  plant_in_batch(options_.faults, contexts, mesh_);
   pipeline_->run(contexts);
 
   // What is still partial; then every rank has its boxes of the true gradient.

@@ -27,6 +27,8 @@ struct TrainerOptions {
   std::shared_ptr<const SampleSource> source;  // opened once per process
   /// Ends the run after this update although the schedule is made for training.steps; 0: does not.
   int64_t stop_after = 0;
+  /// Called on every rank with its model, before the first step.
+  std::function<void(ParallelModel&, const DeviceMesh&)> on_model;
   /// Called on every rank when the gradients of a step are finished, before clipping.
   std::function<void(int64_t step, const ParamTable&, const DeviceMesh&)> on_gradients;
   /// Called on every rank after each update.

@@ -118,10 +118,13 @@ TEST(Loader, ContextParallelRanksHoldSlicesOfTheWholeRow) {
   options.columns.eod_mask_loss = true;
   options.next_tokens = true;
   const auto whole = Loader(source, options).load(0);
-  for (const int64_t cp : {2, 4}) {
+  // Degree, neighbours that share a part (ulysses and hybrid).
+  const std::vector<std::pair<int64_t, int64_t>> grids{{2, 1}, {4, 1}, {2, 2}, {4, 2}, {4, 4}};
+  for (const auto& [cp, inner] : grids) {
     for (const TokenBalance balance :
          {TokenBalance::kContiguous, TokenBalance::kHeadTail, TokenBalance::kByWork}) {
       options.cp_degree = cp;
+      options.cp_inner = inner;
       options.balance = balance;
       int64_t unmasked = 0;
       int64_t next_unmasked = 0;
@@ -163,6 +166,29 @@ TEST(Loader, ContextParallelRanksHoldSlicesOfTheWholeRow) {
       EXPECT_EQ(next_unmasked, whole[0].next_unmasked_tokens + whole[1].next_unmasked_tokens);
     }
   }
+}
+
+// Balance is between the rows of the grid; neighbours hold equal runs of their row's part.
+TEST(Loader, NeighboursShareAPartInEqualRuns) {
+  LoaderOptions options = layout(1, 1, 1);
+  options.cp_degree = 4;
+  options.cp_inner = 2;
+  options.balance = TokenBalance::kHeadTail;
+  const auto source = std::make_shared<const Counting>(2, 16);
+  const std::vector<Pieces> expected{{{0, 4}}, {{12, 16}}, {{4, 8}}, {{8, 12}}};
+  for (options.cp_rank = 0; options.cp_rank < 4; ++options.cp_rank) {
+    const auto batch = Loader(source, options).load(0).front();
+    EXPECT_EQ(batch.pieces.front(), expected);
+    Ids places(4);
+    std::iota(places.begin(), places.end(),
+              expected[static_cast<size_t>(options.cp_rank)].front().begin);
+    EXPECT_EQ(batch.place_in_row, places);
+  }
+  options.cp_inner = 4;  // nothing to balance
+  options.cp_rank = 2;
+  EXPECT_EQ(Loader(source, options).load(0).front().place_in_row, (Ids{8, 9, 10, 11}));
+  options.cp_inner = 3;
+  EXPECT_THROW(Loader(source, options), InternalError);
 }
 
 TEST(Loader, LabelsCrossTheCut) {

@@ -117,6 +117,35 @@ TEST(TokenSplit, SequencesAsShortAsTheDegree) {
   expect_partition(split_row(8, Ends{8}, 4, TokenBalance::kHeadTail), 8);
 }
 
+TEST(SplitPieces, EqualRunsInOrder) {
+  const Pieces pieces{{0, 3}, {10, 15}};
+  EXPECT_EQ(split_pieces(pieces, 1), (std::vector<Pieces>{pieces}));
+  EXPECT_EQ(split_pieces(pieces, 2), (std::vector<Pieces>{{{0, 3}, {10, 11}}, {{11, 15}}}));
+  EXPECT_EQ(split_pieces(pieces, 4),
+            (std::vector<Pieces>{{{0, 2}}, {{2, 3}, {10, 11}}, {{11, 13}}, {{13, 15}}}));
+  EXPECT_EQ(split_pieces(pieces, 8).back(), (Pieces{{14, 15}}));
+  EXPECT_EQ(split_pieces({}, 2), std::vector<Pieces>(2));
+}
+
+TEST(SplitPieces, RunsPartitionWhatTheyAreGiven) {
+  for (const TokenBalance balance : kAll) {
+    for (const int64_t inner : {1, 2, 4}) {
+      std::vector<Pieces> ranks;
+      for (const Pieces& part : split_row(48, Ends{5, 6, 30, 48}, 3, balance)) {
+        for (Pieces& run : split_pieces(part, inner)) ranks.push_back(std::move(run));
+      }
+      expect_partition(ranks, 48);
+    }
+  }
+}
+
+TEST(SplitPieces, UnequalRunsAreRefused) {
+  EXPECT_THAT(test::message_of<ConfigError>([] {
+                split_pieces({{0, 3}, {10, 14}}, 2);
+              }),
+              HasSubstr("7 places cannot be cut into 2 equal runs"));
+}
+
 TEST(TokenSplit, LengthsThatDoNotDivideAreRefusedWithTheNearest) {
   EXPECT_THAT(
       test::message_of<ConfigError>([] { split_row(63, Ends{63}, 2, TokenBalance::kContiguous); }),

@@ -111,6 +111,20 @@ TEST_F(ProcessTraining, VariablesOfTorchrunSlurmAndOpenMpi) {
   EXPECT_EQ(steps_of("mpi").size(), 3u);
 }
 
+// The program itself finds what is planted, says where and exits with 6.
+TEST_F(ProcessTraining, ParityNamesAPlantedFault) {
+  const std::string parity = "tessera parity --ranks 2 --steps 1 --config '" +
+                             (test::case_path("llama_sgd64") / "config.yaml").string() +
+                             "' --set parallelism.tensor_parallel=2 --set "
+                             "training.local_batch_size=2 --plant ";
+  const CommandResult found = sh(parity + "'slice_gradient:layer 2'");
+  EXPECT_EQ(found.code, 6) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("the first: gradient of model.layers.2.input_layernorm.weight"));
+  const CommandResult refused = sh(parity + "swap_micro_batches");
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("it needs a pipeline with two micro-batches"));
+}
+
 // Starts a long run, and does `then` after its second step; $p is the launcher.
 std::string after_two_steps(const std::string& run, const std::string& then) {
   return run +

@@ -90,9 +90,28 @@ TEST(Parity, RefusesBatchesOfDifferentSize) {
                ConfigError);
 }
 
+TEST(Faults, AreReadFromWords) {
+  const Faults partial = parse_fault("skip_partial:tp:model.norm.weight");
+  EXPECT_EQ(partial.kind, Faults::Kind::kSkipPartial);
+  EXPECT_EQ(partial.unit, "tp");
+  EXPECT_EQ(partial.parameter, "model.norm.weight");
+  EXPECT_EQ(parse_fault("perturb_replica").rank, 1);
+  const Faults loss = parse_fault("non_finite_loss:2:5");
+  EXPECT_EQ(loss.rank, 2);
+  EXPECT_EQ(loss.step, 5);
+  EXPECT_EQ(parse_fault("drop_micro_batch:3").micro_batch, 3);
+}
+
 TEST(Faults, AnUnknownOneIsRefusedWithTheList) {
-  EXPECT_THROW(parse_fault("scale"), ConfigError);
-  EXPECT_THROW(parse_fault("scale_gradient"), ConfigError);
+  for (const char* text : {"", "scale", "scale_gradient", "scale_gradient:", "skip_partial:tp:a:b",
+                           "perturb_replica:x", "drop_micro_batch:-1", "shift_labels:1"}) {
+    try {
+      parse_fault(text);
+      ADD_FAILURE() << "'" << text << "' was taken";
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("skip_partial:AXIS[:NAME]"), std::string::npos);
+    }
+  }
 }
 
 }  // namespace
