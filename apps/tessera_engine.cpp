@@ -60,8 +60,13 @@ std::optional<WorkerPlace> worker_place() {
     const char* value = std::getenv(name);
     return std::string(value != nullptr ? value : otherwise);
   };
-  return WorkerPlace{std::stoi(text("RANK", "0")), std::stoi(world),
-                     text("MASTER_ADDR", "127.0.0.1"), std::stoi(text("MASTER_PORT", "8118")),
+  const std::string rank = text("RANK", "0");
+  return WorkerPlace{std::stoi(rank),
+                     std::stoi(world),
+                     std::stoi(text("LOCAL_RANK", rank.c_str())),
+                     std::stoi(text("LOCAL_WORLD_SIZE", world)),
+                     text("MASTER_ADDR", "127.0.0.1"),
+                     std::stoi(text("MASTER_PORT", "8118")),
                      text("TESSERA_JOB_ID", "")};
 }
 

@@ -74,4 +74,6 @@ int DeviceMesh::size(std::string_view axis) const { return (*this)[axis].size();
 
 int DeviceMesh::rank() const { return groups_.at("world").rank(); }
 
+at::Device DeviceMesh::device() const { return groups_.at("world").device(); }
+
 }  // namespace tessera

@@ -30,7 +30,8 @@ class DeviceMesh {
 
   int coordinate(std::string_view axis) const;  // place on the axis
   int size(std::string_view axis) const;
-  int rank() const;  // world rank
+  int rank() const;           // world rank
+  at::Device device() const;  // where this rank computes
   const ParallelDims& dims() const { return dims_; }
   /// Every axis and its group, for counters.
   const std::map<std::string, ProcessGroup, std::less<>>& groups() const { return groups_; }

@@ -93,6 +93,8 @@ const std::vector<int>& ProcessGroup::ranks() const { return impl().ranks; }
 
 const std::string& ProcessGroup::name() const { return impl().name; }
 
+at::Device ProcessGroup::device() const { return impl().device(); }
+
 bool ProcessGroup::goes_on_behind() const { return impl().goes_on_behind(); }
 
 CommStats& ProcessGroup::stats() const { return impl().stats; }

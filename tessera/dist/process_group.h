@@ -77,6 +77,8 @@ class ProcessGroup {
   int size() const;
   const std::vector<int>& ranks() const;  // world ranks of the members, in group order
   const std::string& name() const;        // the axis, for errors, traces and counters
+  /// Where this rank computes. Tensors that travel are there or in host memory.
+  at::Device device() const;
   /// Whether an operation goes on while its members compute, so that there is something to hide;
   /// not among threads of one process, where it takes no time but that of its copies.
   bool goes_on_behind() const;
@@ -115,7 +117,8 @@ class ProcessGroup {
 
   /// Point to point, `peer` a position in this group. Buffered: wait() of a send returns when the
   /// tensor may be written again, whether or not the peer has asked for it. Messages with the same
-  /// (sender, receiver, tag) arrive in order.
+  /// (sender, receiver, tag) arrive in order. Between devices there are no tags: of one sender,
+  /// messages with tags equal modulo 4 are asked for in the order in which they leave.
   Work send(at::Tensor tensor, int peer, int64_t tag) const;
   Work recv(at::Tensor tensor, int peer, int64_t tag) const;
 

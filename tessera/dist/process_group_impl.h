@@ -24,6 +24,7 @@ struct ProcessGroup::Impl {
   virtual std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
                                       const std::string& name) = 0;
   virtual std::shared_ptr<Impl> alias(const std::string& name) = 0;
+  virtual at::Device device() const { return at::kCPU; }
 
   virtual bool goes_on_behind() const { return false; }
   virtual Work all_gather(Tensors full, Tensors shards) = 0;

@@ -4,6 +4,8 @@
 #include "tessera/dist/gloo_transport.h"
 #include "tessera/dist/memory.h"
 #include "tessera/dist/message_group.h"
+#include "tessera/dist/nccl_group.h"
+#include "tessera/dist/rank_device.h"
 #include "tessera/dist/shm_transport.h"
 #include "tessera/dist/single_group.h"
 
@@ -13,7 +15,8 @@ ProcessGroup join_process_world(const ProcessWorldOptions& options) {
   TESSERA_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world, "rank ",
                 options.rank, " of ", options.world);
   install_memory_counting();
-  if (options.world == 1) return single_group(0);
+  use_device(options.device);
+  if (options.world == 1) return single_group(0, "world", options.device);
   const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout_seconds * 1e3));
   MeetingOptions meeting;
   meeting.rank = options.rank;
@@ -29,7 +32,7 @@ ProcessGroup join_process_world(const ProcessWorldOptions& options) {
   ProcessGroup world = message_group(std::move(transport), options.rank, options.world, {timeout});
   // Rank 0 may end, and the store with it, only when nobody reads from the store any more.
   world.barrier();
-  return world;
+  return options.device.is_cpu() ? world : nccl_group(point, world, options.device);
 }
 
 }  // namespace tessera

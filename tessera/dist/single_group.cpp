@@ -15,28 +15,35 @@ namespace {
 // Messages a rank sends to itself.
 struct Mailbox {
   std::mutex mutex;
-  std::map<int64_t, std::deque<std::vector<std::byte>>> messages;
+  std::map<int64_t, std::deque<at::Tensor>> messages;
 };
 
 void copy_tensor(const at::Tensor& to, const at::Tensor& from) {
   if (to.const_data_ptr() == from.const_data_ptr() || to.numel() == 0) return;
-  std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+  if (to.device().is_cpu() && from.device().is_cpu()) {
+    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+  } else {
+    to.variable_data().copy_(from.variable_data());  // no write that autograd should see
+  }
 }
 
 class SingleImpl : public ProcessGroup::Impl {
  public:
-  SingleImpl(int world_rank, const std::string& name, std::shared_ptr<Mailbox> mailbox)
-      : Impl(0, {world_rank}, name), mailbox_(std::move(mailbox)) {}
+  SingleImpl(int world_rank, const std::string& name, const at::Device& device,
+             std::shared_ptr<Mailbox> mailbox)
+      : Impl(0, {world_rank}, name), device_(device), mailbox_(std::move(mailbox)) {}
 
   std::shared_ptr<Impl> split(const std::vector<std::vector<int>>& members,
                               const std::string& name) override {
     TESSERA_CHECK_EQ(member_list_of(members, ranks[0]).size(), size_t{1}, "split of one rank");
-    return std::make_shared<SingleImpl>(ranks[0], name, std::make_shared<Mailbox>());
+    return single_impl(ranks[0], name, device_);
   }
 
   std::shared_ptr<Impl> alias(const std::string& name) override {
-    return std::make_shared<SingleImpl>(ranks[0], name, mailbox_);
+    return std::make_shared<SingleImpl>(ranks[0], name, device_, mailbox_);
   }
+
+  at::Device device() const override { return device_; }
 
   Work all_gather(ProcessGroup::Tensors full, ProcessGroup::Tensors shards) override {
     for (size_t i = 0; i < full.size(); ++i) copy_tensor(full[i], shards[i]);
@@ -46,6 +53,11 @@ class SingleImpl : public ProcessGroup::Impl {
   Work reduce_scatter(ProcessGroup::Tensors shards, ProcessGroup::Tensors full,
                       bool accumulate) override {
     for (size_t i = 0; i < full.size(); ++i) {
+      if (!full[i].device().is_cpu()) {
+        const at::Tensor to = shards[i].variable_data();
+        accumulate ? to.add_(full[i].variable_data()) : to.copy_(full[i].variable_data());
+        continue;
+      }
       const void* in = full[i].const_data_ptr();
       void* out = shards[i].mutable_data_ptr();
       if (in == out && !accumulate) continue;
@@ -67,9 +79,9 @@ class SingleImpl : public ProcessGroup::Impl {
   Work broadcast(ProcessGroup::Tensors, int) override { return {}; }
 
   Work send(at::Tensor tensor, int, int64_t tag) override {
-    const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
+    at::Tensor copy = tensor.detach().clone();
     std::lock_guard lock(mailbox_->mutex);
-    mailbox_->messages[tag].emplace_back(data, data + tensor.nbytes());
+    mailbox_->messages[tag].push_back(std::move(copy));
     return {};
   }
 
@@ -81,10 +93,8 @@ class SingleImpl : public ProcessGroup::Impl {
       throw CommError("recv with tag " + std::to_string(tag) + " in group " + name +
                       ": the rank is alone and has not sent it");
     }
-    TESSERA_CHECK_EQ(queue.front().size(), tensor.nbytes(), "bytes of a message, tag ", tag);
-    if (tensor.nbytes() > 0) {
-      std::memcpy(tensor.mutable_data_ptr(), queue.front().data(), tensor.nbytes());
-    }
+    TESSERA_CHECK_EQ(queue.front().nbytes(), tensor.nbytes(), "bytes of a message, tag ", tag);
+    copy_tensor(tensor, queue.front());
     queue.pop_front();
     return {};
   }
@@ -92,17 +102,19 @@ class SingleImpl : public ProcessGroup::Impl {
   void barrier() override {}
 
  private:
-  std::shared_ptr<Mailbox> mailbox_;
+  const at::Device device_;
+  const std::shared_ptr<Mailbox> mailbox_;
 };
 
 }  // namespace
 
-ProcessGroup single_group(int world_rank, const std::string& name) {
-  return ProcessGroup(single_impl(world_rank, name));
+ProcessGroup single_group(int world_rank, const std::string& name, const at::Device& device) {
+  return ProcessGroup(single_impl(world_rank, name, device));
 }
 
-std::shared_ptr<ProcessGroup::Impl> single_impl(int world_rank, const std::string& name) {
-  return std::make_shared<SingleImpl>(world_rank, name, std::make_shared<Mailbox>());
+std::shared_ptr<ProcessGroup::Impl> single_impl(int world_rank, const std::string& name,
+                                                const at::Device& device) {
+  return std::make_shared<SingleImpl>(world_rank, name, device, std::make_shared<Mailbox>());
 }
 
 }  // namespace tessera

@@ -94,7 +94,8 @@ class AdamW final : public Optimizer {
         squares.push_back(exp_avg_sq_[i]);
         if (config_.amsgrad) maxima.push_back(max_exp_avg_sq_[i]);
         // The kernel counts from what it is given: the number of this update.
-        steps.push_back(at::scalar_tensor(static_cast<double>(updates_ + 1), at::kFloat));
+        steps.push_back(at::scalar_tensor(static_cast<double>(updates_ + 1),
+                                          param.value.options().dtype(at::kFloat)));
       }
       if (values.empty()) continue;
       if (gradient_scale != 1.0) {

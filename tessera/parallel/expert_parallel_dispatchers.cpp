@@ -71,12 +71,16 @@ ExpertExchange::ExpertExchange(const std::vector<int64_t>& counts, const Process
 
 at::Tensor ExpertExchange::to_experts(const at::Tensor& rows) const {
   const at::Tensor arrived = all_to_all(rows, received_, sent_, group_);
-  return source_.defined() ? spread_rows(arrived, source_, places_) : arrived;
+  if (!source_.defined()) return arrived;
+  return spread_rows(arrived, source_.to(rows.device()), places_.to(rows.device()));
 }
 
 at::Tensor ExpertExchange::from_experts(const at::Tensor& rows) const {
-  const at::Tensor back =
-      source_.defined() ? spread_rows(rows, places_.flatten(), source_.unsqueeze(1)) : rows;
+  at::Tensor back = rows;
+  if (source_.defined()) {
+    back = spread_rows(rows, places_.flatten().to(rows.device()),
+                       source_.unsqueeze(1).to(rows.device()));
+  }
   return all_to_all(back, sent_, received_, group_);
 }
 
@@ -112,7 +116,7 @@ struct Crossing {
 
 Crossing tokens_by_node(const at::Tensor& expert_ids, int64_t nodes, int64_t experts_of_node,
                         bool selective) {
-  const at::Tensor ids = expert_ids.contiguous();
+  const at::Tensor ids = expert_ids.cpu().contiguous();
   const int64_t* id = ids.const_data_ptr<int64_t>();
   const int64_t tokens = ids.size(0);
   const int64_t k = ids.size(1);
@@ -188,14 +192,14 @@ std::unique_ptr<DispatchCall> NodeDispatcher::dispatch(const at::Tensor& x_TH,
   call->between = between;
   call->sent = crossing.tokens_of_node;
   call->received = exchange_counts(call->sent, between);
-  call->places_at_home = crossing.places;
-  const at::Tensor tokens = int64_tensor(crossing.tokens);
+  call->places_at_home = crossing.places.to(x_TH.device());
+  const at::Tensor tokens = int64_tensor(crossing.tokens).to(x_TH.device());
   const auto cross = [&](const at::Tensor& own) {
     return all_to_all(own, call->received, call->sent, between);
   };
   const at::Tensor ids_Pk = cross(expert_ids.index_select(0, tokens));
-  if (weights.defined()) call->weights = cross(spread_rows(weights, tokens, crossing.places));
-  const at::Tensor x_PH = cross(spread_rows(x_TH, tokens, crossing.places));
+  if (weights.defined()) call->weights = cross(spread_rows(weights, tokens, call->places_at_home));
+  const at::Tensor x_PH = cross(spread_rows(x_TH, tokens, call->places_at_home));
 
   // Inside the node: one row per choice that falls into it.
   const int64_t first = between.rank() * experts_of_node;

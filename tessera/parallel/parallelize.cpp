@@ -160,7 +160,7 @@ void add_router_biases(ParallelModel& model, Decoder& decoder, const ModelConfig
       row.name = spec.name;
       row.shape = spec.shape;
       row.trainable = false;
-      row.value = moe->router->bias;
+      row.value = moe->router->bias = moe->router->bias.to(mesh.device());
       model.table.add(std::move(row), mesh);
     }
   }
@@ -174,8 +174,8 @@ void update_router_biases(ParallelModel& model, const at::Tensor& tokens_per_exp
     for (const DecoderLayer* layer : decoder->all_layers()) {
       const auto* moe = dynamic_cast<const MixtureOfExperts*>(layer->mlp.get());
       if (moe == nullptr || !moe->router->bias.defined()) continue;
-      const at::Tensor counts = tokens_per_expert[layer->index];
       at::Tensor bias = moe->router->bias;
+      const at::Tensor counts = tokens_per_expert[layer->index].to(bias.device());
       bias.add_((counts.mean() - counts).sign().to(bias.scalar_type()),
                 config.moe_router_bias_update_rate);
     }

@@ -134,7 +134,8 @@ void PipelineRuntime::receive(const Action& action, std::map<Key, Incoming>& box
   const TimelineSpan span(timeline_, "receive", {}, action.micro_batch);
   const auto [begin, end] = contexts[static_cast<size_t>(action.micro_batch)].residual_tokens;
   Incoming incoming;
-  incoming.tensor = at::empty({end - begin, hidden_}, at::TensorOptions().dtype(dtype_));
+  incoming.tensor =
+      at::empty({end - begin, hidden_}, at::TensorOptions().dtype(dtype_).device(stages_.device()));
   incoming.work = stages_.recv(incoming.tensor, static_cast<int>(action.peer), action.tag);
   if (!options_.overlap_p2p) incoming.work.wait();
   box[{action.chunk, action.micro_batch}] = std::move(incoming);

@@ -67,9 +67,10 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
       numel[weight->dtype] += numel_of(part_sizes.back());
     }
   }
+  const at::TensorOptions on_device = at::TensorOptions().device(mesh.device());
   std::map<at::ScalarType, int64_t> used;
   for (const auto& [dtype, count] : numel) {
-    buffers_.push_back({dtype, at::empty({count}, at::TensorOptions().dtype(dtype))});
+    buffers_.push_back({dtype, at::empty({count}, on_device.dtype(dtype))});
   }
   for (size_t w = 0; w < weights_.size(); ++w) {
     const at::ScalarType dtype = weights_[w]->dtype;
@@ -95,9 +96,8 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
                              .set_requires_grad(true);
   }
   for (size_t p = 0; p < params_.size(); ++p) {
-    params_[p]->value = aliased_
-                            ? full_parts_[p].variable_data()
-                            : at::zeros(params_[p]->box.sizes, at::TensorOptions().dtype(master));
+    params_[p]->value = aliased_ ? full_parts_[p].variable_data()
+                                 : at::zeros(params_[p]->box.sizes, on_device.dtype(master));
   }
   if (aliased_) {
     for (Buffer& buffer : buffers_) buffer.flat.zero_();

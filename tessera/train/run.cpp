@@ -11,6 +11,7 @@
 #include "tessera/base/log.h"
 #include "tessera/config/derive.h"
 #include "tessera/dist/process_world.h"
+#include "tessera/dist/rank_device.h"
 #include "tessera/dist/run_ranks.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/run_report.h"
@@ -42,6 +43,19 @@ int64_t world_of(const RunOptions& options) {
   return options.worker ? options.worker->world : options.thread_ranks;
 }
 
+at::Device device_of_rank(const Config& config, const RunOptions& options) {
+  RankPlace place;
+  if (options.worker) {
+    place.local_rank = options.worker->local_rank;
+    place.local_processes = options.worker->local_world;
+  } else {
+    place.thread_ranks = static_cast<int>(options.thread_ranks);
+  }
+  const RankDevice chosen = choose_device(config.context.device_target, cuda_devices(), place);
+  if (first_rank(options) == 0 && !chosen.choice.empty()) log_info(chosen.choice);
+  return chosen.device;
+}
+
 }  // namespace
 
 int run_training(const Config& config, const RunOptions& options) {
@@ -49,6 +63,7 @@ int run_training(const Config& config, const RunOptions& options) {
   std::signal(SIGTERM, on_signal);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, not a signal
 
+  const at::Device device = device_of_rank(config, options);
   const ParallelDims dims = derive_dims(config, world_of(options));
   const BatchPlan plan = make_batch_plan(config.training, dims);
   const auto source = open_training_data(config);
@@ -84,12 +99,17 @@ int run_training(const Config& config, const RunOptions& options) {
   };
   if (options.worker) {
     const WorkerPlace& w = *options.worker;
-    rank_main(join_process_world(
-        {w.rank, w.world, w.master_addr, w.master_port, w.job, config.training.timeout_seconds}));
-  } else {
+    rank_main(
+        join_process_world({w.rank, w.world, w.master_addr, w.master_port, w.job,
+                            config.training.timeout_seconds, /*shared_memory=*/true, device}));
+  } else if (device.is_cpu()) {
     RankOptions ranks;
     ranks.threads_per_rank = threads_of_rank(options.thread_ranks);
     run_ranks(static_cast<int>(options.thread_ranks), rank_main, ranks);
+  } else {
+    ProcessWorldOptions alone;
+    alone.device = device;
+    rank_main(join_process_world(alone));
   }
   if (stopped != 0) {
     if (writer)

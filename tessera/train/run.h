@@ -15,6 +15,8 @@ namespace tessera {
 struct WorkerPlace {
   int rank = 0;
   int world = 1;
+  int local_rank = 0;   // among the workers of its host
+  int local_world = 1;  // workers of its host
   std::string master_addr;
   int master_port = 0;
   std::string job;  // so that two jobs never meet in one store

@@ -7,15 +7,10 @@
 namespace tessera {
 namespace {
 
-at::Tensor int64_tensor(const std::vector<int64_t>& values) {
-  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
-  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int64_t>());
-  return tensor;
-}
-
-at::Tensor byte_tensor(const std::vector<uint8_t>& values) {
-  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kByte);
-  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<uint8_t>());
+template <typename T>
+at::Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, type);
+  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<T>());
   return tensor;
 }
 
@@ -43,6 +38,12 @@ int64_t real_positions(const std::vector<MicroBatch>& batch) {
 
 std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
                                         const ContextOptions& options, Sinks* sinks) {
+  const auto int64_tensor = [&](const std::vector<int64_t>& values) {
+    return tensor_of(values, at::kLong).to(options.device);
+  };
+  const auto byte_tensor = [&](const std::vector<uint8_t>& values) {
+    return tensor_of(values, at::kByte).to(options.device);
+  };
   std::vector<LayerContext> contexts;
   for (const MicroBatch& b : batch) {
     LayerContext c;

@@ -26,6 +26,7 @@ struct ContextOptions {
   double sample_scale = 1.0;     // 1 / its samples
   double position_scale = 1.0;   // 1 / its positions that the loader did not make up
   double next_loss_scale = 1.0;  // weight of multi-token prediction / its unmasked tokens
+  at::Device device = at::kCPU;  // of the rank
   Timeline* timeline = nullptr;  // of the rank
   int64_t tp_rank = 0;           // which slice of the tokens the residual stream holds
   int64_t tp_degree = 1;

@@ -110,6 +110,7 @@ StepMetrics Trainer::train_step() {
       1.0 / static_cast<double>(std::max<int64_t>(1, counts[1].item<int64_t>()));
   context.next_loss_scale = config_.model.mtp_loss_factor.value_or(0.0) /
                             static_cast<double>(std::max<int64_t>(1, counts[2].item<int64_t>()));
+  context.device = mesh_.device();
   context.timeline = timeline;
   context.tp_rank = mesh_.coordinate("tp");
   context.tp_degree = mesh_.size("tp");

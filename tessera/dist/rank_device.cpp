@@ -1,0 +1,45 @@
+#include "tessera/dist/rank_device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+
+RankDevice choose_device(const std::string& target, int devices, const RankPlace& place) {
+  if (target == "CPU") return {};
+  const at::Device own(at::kCUDA, static_cast<at::DeviceIndex>(place.local_rank));
+  const bool enough = place.local_processes <= devices && place.thread_ranks == 1;
+  if (target == "GPU" || target == "CUDA") {
+    if (enough) return {own, ""};
+    const std::string field = "context.device_target = " + target + ": ";
+    if (devices == 0) {
+      throw ConfigError(field + "libtorch finds no CUDA device here; nearest legal: CPU");
+    }
+    if (place.thread_ranks > 1) {
+      throw ConfigError(field +
+                        "one rank a device: start processes (msrun, tessera launch) instead "
+                        "of --ranks " +
+                        std::to_string(place.thread_ranks));
+    }
+    throw ConfigError(field + std::to_string(place.local_processes) +
+                      " workers of this host have " + std::to_string(devices) + " CUDA devices");
+  }
+  if (enough) return {own, "device_target " + target + ": ranks compute on CUDA devices"};
+  const std::string why = devices == 0             ? "no CUDA device here"
+                          : place.thread_ranks > 1 ? "thread ranks"
+                                                   : "fewer CUDA devices than workers";
+  return {at::kCPU, "device_target " + target + ": ranks compute on the CPU (" + why + ")"};
+}
+
+int cuda_devices() {
+  return at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+}
+
+void use_device(const at::Device& device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+}
+
+}  // namespace tessera
