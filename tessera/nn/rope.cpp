@@ -98,7 +98,7 @@ RopeScaling resolved_scaling(const ModelConfig& model) {
 Rope make_rope(const ModelConfig& model, int64_t rotary_dim) {
   TESSERA_CHECK(rotary_dim > 0 && rotary_dim % 2 == 0, "rotary dimensions: ", rotary_dim);
   Rope rope;
-  rope.dtype = accumulation_type(scalar_type(model.rotary_dtype));
+  rope.dtype = scalar_type(model.rotary_dtype);
   rope.inv_freq.resize(static_cast<size_t>(rotary_dim / 2));
   for (size_t i = 0; i < rope.inv_freq.size(); ++i) {
     const double exponent = static_cast<double>(2 * i) / static_cast<double>(rotary_dim);

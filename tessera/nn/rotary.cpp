@@ -32,21 +32,29 @@ struct Rotary : torch::autograd::Function<Rotary> {
 
 at::Tensor composed_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin) {
   const int64_t half = cos.size(1);
-  const at::Tensor wide = x_TND.to(cos.scalar_type());
-  const at::Tensor c = cos.unsqueeze(1);
-  const at::Tensor s = sin.unsqueeze(1);
+  const auto sums = accumulation_type(cos.scalar_type());
+  const at::Tensor wide = x_TND.to(cos.scalar_type()).to(sums);
+  const at::Tensor c = cos.unsqueeze(1).to(sums);
+  const at::Tensor s = sin.unsqueeze(1).to(sums);
   const at::Tensor low = wide.narrow(2, 0, half);
   const at::Tensor high = wide.narrow(2, half, half);
   std::vector<at::Tensor> pieces{low * c - high * s, high * c + low * s};
   const int64_t rest = x_TND.size(2) - 2 * half;
   if (rest > 0) pieces.push_back(wide.narrow(2, 2 * half, rest));
-  return at::cat(pieces, 2).to(x_TND.scalar_type());
+  return at::cat(pieces, 2).to(cos.scalar_type()).to(x_TND.scalar_type());
 }
 
 }  // namespace
 
 at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin) {
-  return has_kernels(x_TND) ? Rotary::apply(x_TND, cos, sin) : composed_rotary(x_TND, cos, sin);
+  return has_rotary_kernel(x_TND, cos) ? Rotary::apply(x_TND, cos, sin)
+                                       : composed_rotary(x_TND, cos, sin);
+}
+
+bool has_rotary_kernel(const at::Tensor& x_TND, const at::Tensor& cos) {
+  const auto type = x_TND.scalar_type();
+  return has_kernels(x_TND) &&
+         (cos.scalar_type() == type || cos.scalar_type() == accumulation_type(type));
 }
 
 void rotate_into(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin,

@@ -5,12 +5,15 @@
 namespace tessera {
 
 /// Rotates the first rotary_dim of the last dimension, pairs (i, i + rotary_dim / 2); the rest
-/// passes. x [T, heads, D], cos and sin [T, rotary_dim / 2]; computed in at least float32; the
-/// result has the type of x.
+/// passes. x [T, heads, D], cos and sin [T, rotary_dim / 2]. Values have the type of cos, sums are
+/// made in at least float32; the result has the type of x.
 at::Tensor apply_rotary(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin);
 
-/// The pass behind it (CPU, no autograd): x rotated by direction (1 or -1) times its angles, to y,
-/// which may be x.
+/// Whether the pass below does it: on the CPU, where x itself has the values' type or a narrower
+/// one that is summed in it.
+bool has_rotary_kernel(const at::Tensor& x_TND, const at::Tensor& cos);
+
+/// The pass (no autograd): x rotated by direction (1 or -1) times its angles, to y, which may be x.
 void rotate_into(const at::Tensor& x_TND, const at::Tensor& cos, const at::Tensor& sin,
                  int direction, const at::Tensor& y_TND);
 

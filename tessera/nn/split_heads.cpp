@@ -101,7 +101,7 @@ std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, const std::vector<i
   TESSERA_CHECK_EQ(part_rows.size(), size_t{3});
   TESSERA_CHECK(q_norm.weight.defined() == k_norm.weight.defined(),
                 "norms on both of q and k or on none");
-  if (has_kernels(qkv)) {
+  if (has_rotary_kernel(qkv, cos)) {
     // An undefined tensor is no argument of a function; an absent one is.
     const auto given = [](const at::Tensor& x) {
       return x.defined() ? std::optional(x) : std::nullopt;

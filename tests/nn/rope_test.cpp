@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
+#include "tessera/nn/rotary.h"
+#include "tessera/nn/scalar_type.h"
 
 namespace tessera {
 namespace {
@@ -102,6 +104,37 @@ TEST(Rope, FarPositionsKeepTheirAngle) {
   rope.fill(context);
   EXPECT_EQ(context.rope_cos.scalar_type(), at::kFloat);
   EXPECT_NEAR(context.rope_cos[0][1].item<double>(), std::cos(100000.3), 1e-7);
+}
+
+// rotary_dtype says in which type values are rotated, whatever the type of x.
+TEST(Rope, RotaryDtype) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
+    ModelConfig model = with_scaling({});
+    model.rotary_dtype = dtype;
+    LayerContext context;
+    context.positions = at::arange(6, at::kLong);
+    make_rope(model, 8).fill(context);
+    const auto type = scalar_type(dtype);
+    ASSERT_EQ(context.rope_cos.scalar_type(), type);
+    for (const auto of_x : {at::kFloat, at::kBFloat16, at::kDouble}) {
+      const at::Tensor x = at::linspace(-2, 2, 6 * 2 * 8, at::kDouble).view({6, 2, 8}).to(of_x);
+      const at::Tensor rounded = x.to(type).to(at::kDouble);
+      const at::Tensor low = rounded.narrow(2, 0, 4), high = rounded.narrow(2, 4, 4);
+      const at::Tensor c = context.rope_cos.to(at::kDouble).unsqueeze(1);
+      const at::Tensor s = context.rope_sin.to(at::kDouble).unsqueeze(1);
+      const at::Tensor exact = at::cat({low * c - high * s, high * c + low * s}, 2);
+      const at::Tensor y = apply_rotary(x, context.rope_cos, context.rope_sin);
+      EXPECT_EQ(y.scalar_type(), of_x);
+      const bool coarse = type == at::kBFloat16 || of_x == at::kBFloat16;
+      const bool fine = type == at::kDouble && of_x == at::kDouble;
+      const double tolerance = coarse ? 2e-2 : fine ? 1e-14 : 1e-6;
+      EXPECT_LT((y.to(at::kDouble) - exact).abs().max().item<double>(), tolerance);
+      // Narrow values under a wide x: what comes out is a narrow value.
+      if (type == at::kBFloat16) {
+        EXPECT_TRUE(at::equal(y, y.to(type).to(of_x)));
+      }
+    }
+  }
 }
 
 }  // namespace
