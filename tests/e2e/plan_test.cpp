@@ -13,7 +13,7 @@
 namespace tessera::test {
 namespace {
 
-const std::vector<std::string> kAxes = {"fsdp", "dp_replicate", "tp", "pp"};
+const std::vector<std::string> kAxes = {"fsdp", "efsdp", "dp_replicate", "tp", "cp", "ep", "pp"};
 using AxisCounts = std::map<std::string, TrafficPlan>;
 
 struct Counted {
@@ -42,7 +42,9 @@ Counted count(const Config& config, int64_t ranks) {
     const auto rank = static_cast<size_t>(mesh.rank());
     (step.step == 1 ? first : second)[rank] = snapshot(mesh);
     counted.elements[rank] = 0;
-    for (const auto& param : table.params()) counted.elements[rank] += param->value.numel();
+    for (const auto& param : table.params()) {
+      if (param->trainable) counted.elements[rank] += param->value.numel();
+    }
   };
   run_ranks(static_cast<int>(ranks),
             [&](const ProcessGroup& world) { Trainer(config, world, options).run(); });
@@ -71,11 +73,14 @@ std::string text_of(const AxisCounts& counts) {
   return text;
 }
 
-// Without axes that the measured run does not count by name.
+// Without axes that the measured run does not count by name, and without what sends nothing.
 AxisCounts comparable(AxisCounts counts) {
   std::erase_if(counts, [](const auto& entry) {
     return std::find(kAxes.begin(), kAxes.end(), entry.first) == kAxes.end();
   });
+  for (auto& [axis, traffic] : counts) {
+    std::erase_if(traffic.operations, [](const auto& entry) { return entry.second.bytes == 0; });
+  }
   return counts;
 }
 
@@ -105,6 +110,19 @@ std::string pp(int64_t degree) { return "parallelism.pipeline_parallel=" + std::
 const std::string kAuto = "parallelism.pipeline_parallel_layers_per_stage=auto";
 const std::string kLossParallel = "parallelism.enable_loss_parallel=true";
 
+std::vector<std::string> with(std::vector<std::string> set, const std::vector<std::string>& more) {
+  set.insert(set.end(), more.begin(), more.end());
+  return set;
+}
+const std::vector<std::string> kFull = {"recompute.mode=full",
+                                        "recompute.full_recompute_layer=[0-1, 3]"};
+std::vector<std::string> select(const std::string& modules) {
+  return {"recompute.mode=select", "recompute.select_module={" + modules + "}"};
+}
+// Tokens go to experts in turn: routing is even.
+const std::vector<std::string> kExperts = {shard(-1), "parallelism.expert_parallel=2",
+                                           "model.moe_router_force_expert_balance=true"};
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts, PlanAgainstRun,
     testing::Values(
@@ -132,7 +150,18 @@ INSTANTIATE_TEST_SUITE_P(
         PlannedLayout{"qwen3_tied64",
                       {"pp2_shard2_tied_always",
                        4,
-                       {shard(-1), pp(2), kAuto, local_batch(1), policy("always")}}}),
+                       {shard(-1), pp(2), kAuto, local_batch(1), policy("always")}}},
+        PlannedLayout{"llama_sgd64",
+                      {"tp2_full", 2, with({shard(-1), tp(2), local_batch(4)}, kFull)}},
+        PlannedLayout{"llama_sgd64",
+                      {"tp2_select", 2,
+                       with({shard(-1), tp(2), local_batch(4)},
+                            select("self_attention.linear_qkv: [0], mlp: [1-2], "
+                                   "self_attn.o_proj: [3], mlp.linear_fc1: [3]"))}},
+        PlannedLayout{"qwen3_moe64", {"ep2", 2, with({local_batch(4)}, kExperts)}},
+        PlannedLayout{"qwen3_moe_aux64",
+                      {"ep2_tp2_full", 4, with(with({local_batch(4), tp(2)}, kExperts), kFull)}},
+        PlannedLayout{"deepseek_v3_64", {"tp2", 2, {shard(-1), tp(2), local_batch(8)}}}),
     [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
 
 }  // namespace
