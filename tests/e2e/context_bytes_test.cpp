@@ -80,8 +80,6 @@ INSTANTIATE_TEST_SUITE_P(
                            of(4, "ulysses", {"parallelism.context_parallel_async=true"})},
                     Layout{"hybrid_ring", 4, of(4, "hybrid", {kTwo, kRing})},
                     Layout{"hybrid_allgather", 4, of(4, "hybrid", {kTwo, kGather})},
-                    Layout{"bfloat16", 2,
-                           of(2, "colossal", {kRing, "model.compute_dtype=bfloat16"})},
                     Layout{"ring_tp2", 4, of(2, "colossal", {kRing, tp(2)})},
                     Layout{"recomputed", 2,
                            of(2, "colossal",
