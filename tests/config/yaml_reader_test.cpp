@@ -173,7 +173,8 @@ TEST(YamlReader, WhatCouldNotBeReadIsNotJudged) {
 TEST(YamlReader, AMissingFileIsOneError) {
   const ConfigResult result = load_config("/nonexistent/x.yaml", {});
   ASSERT_EQ(result.issues.size(), 1u);
-  EXPECT_EQ(format_issue(result.issues[0]), "/nonexistent/x.yaml: cannot be read: no such file");
+  EXPECT_EQ(format_issue(result.issues[0]),
+            "/nonexistent/x.yaml: cannot be read: No such file or directory");
 }
 
 TEST(YamlReader, AllErrorsComeAtOnce) {

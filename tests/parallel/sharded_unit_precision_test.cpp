@@ -55,7 +55,7 @@ TEST(MasterWeights, MoveUnderBfloat16Storage) {
         const auto optimizer = make_optimizer(sgd(), s.table);
         for (int step = 0; step < 10; ++step) {
           s.unit->unshard();
-          s.unit->reshard();
+          s.unit->end_use(true);
           s.row().grad = at::ones_like(s.row().value);
           optimizer->step(1e-3, 1.0);
         }
@@ -63,7 +63,7 @@ TEST(MasterWeights, MoveUnderBfloat16Storage) {
         s.unit->unshard();
         EXPECT_EQ(s.weight.value.scalar_type(), use);
         EXPECT_EQ(s.weight.value[3][2].item<double>(), 0.98828125);
-        s.unit->reshard();
+        s.unit->end_use(true);
       });
     }
   }
