@@ -1,6 +1,5 @@
 // The parallelism blocks of MindFormers' page on distributed training, word for word, at their
-// world sizes: each trains the same model as one rank. (The page's MoE scenes:
-// expert_parallel_test.)
+// world sizes: each trains the same model as one rank.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +12,15 @@ namespace tessera::test {
 namespace {
 
 // What surrounds a block: a small model on the tokens of a reference run.
-std::string file_with(const std::string& block, int64_t layers, int64_t local_batch) {
+const std::string kDense = "model_type: llama, architectures: LlamaForCausalLM";
+const std::string kExperts =
+    "model_type: qwen3_moe, architectures: Qwen3MoeForCausalLM, num_experts: 8,\n"
+    "        num_experts_per_tok: 2, moe_intermediate_size: 16, norm_topk_prob: true,\n"
+    "        moe_router_load_balancing_type: seq_aux_loss, moe_aux_loss_coeff: 0.01,\n"
+    "        moe_router_dtype: float64";
+
+std::string file_with(const std::string& block, const std::string& family, int64_t layers,
+                      int64_t local_batch) {
   return "training: {steps: 3, local_batch_size: " + std::to_string(local_batch) +
          ", global_batch_size: 16, max_norm: 1.0}\n"
          "optimizer: {type: SGD}\n"
@@ -26,7 +33,9 @@ std::string file_with(const std::string& block, int64_t layers, int64_t local_ba
          "    sizes: [48, 0, 0]\n"
          "    config: {seq_length: 64, data_path: [data/train], split: '1,0,0', eod: 2, pad: 1,\n"
          "             create_attention_mask: false, create_compressed_eod_mask: false}\n"
-         "model: {model_type: llama, architectures: LlamaForCausalLM, vocab_size: 256,\n"
+         "model: {" +
+         family +
+         ", vocab_size: 256,\n"
          "        hidden_size: 32, intermediate_size: 64, num_attention_heads: 8,\n"
          "        num_key_value_heads: 4, head_dim: 8, seq_length: 64, initializer_range: 0.1,\n"
          "        use_attn_mask_compression: true, params_dtype: float64,\n"
@@ -51,15 +60,18 @@ struct Scene {
   int64_t layers;
   int64_t local_batch;
   std::string block;
+  std::string family = kDense;
 };
 
 class Page : public testing::TestWithParam<Scene> {};
 
 TEST_P(Page, TrainsAsOneRank) {
   const Scene& scene = GetParam();
-  const auto reference = train(read(file_with("", scene.layers, scene.local_batch), 1), 1, 3);
-  const auto run = train(read(file_with(scene.block, scene.layers, scene.local_batch), scene.ranks),
-                         scene.ranks, 3);
+  const auto file = [&](const std::string& block) {
+    return file_with(block, scene.family, scene.layers, scene.local_batch);
+  };
+  const auto reference = train(read(file(""), 1), 1, 3);
+  const auto run = train(read(file(scene.block), scene.ranks), scene.ranks, 3);
   expect_same_training(*run, *reference, 1e-10);
 }
 
@@ -167,7 +179,26 @@ INSTANTIATE_TEST_SUITE_P(Scenes, Page,
     - "0-1, 4-8"    # 物理 stage 0：虚拟 stage 0 放层 0-1，虚拟 stage 2 放层 4-8
     - "2-3, 9"      # 物理 stage 1：虚拟 stage 1 放层 2-3，虚拟 stage 3 放层 9
   pipeline_parallel_overlap_p2p: True
-)"}),
+)"},
+                                         Scene{"experts_a", 8, 2, 2, R"(parallelism:
+  data_parallel_shard: -1          # 此时框架自动推导为 2
+  tensor_parallel: 4
+  expert_parallel: 2               # 须整除 dp_shard*cp*tp(=8)
+  moe_token_dispatcher_type: "alltoall"
+  context_parallel: 1
+  pipeline_parallel: 1
+)",
+                                               kExperts},
+                                         Scene{"experts_b", 16, 2, 1, R"(parallelism:
+  data_parallel_shard: -1          # 此时框架自动推导为 8
+  tensor_parallel: 2
+  expert_parallel: 8               # 须整除 dp_shard*cp*tp(=16)；并 >= npu_nums_per_device
+  moe_token_dispatcher_type: "alltoall_deredundancy"
+  npu_nums_per_device: 8           # 要求 expert_parallel >= 此值
+  context_parallel: 1
+  pipeline_parallel: 1
+)",
+                                               kExperts}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
