@@ -91,7 +91,12 @@ ReduceKernel reduce_kernel(at::ScalarType out, at::ScalarType in, ReduceOp op) {
   }
   if (out == ScalarType::Float && in == ScalarType::BFloat16) return pick<float, c10::BFloat16>(op);
   if (out == ScalarType::Float && in == ScalarType::Half) return pick<float, c10::Half>(op);
+  if (out == ScalarType::Float && in == ScalarType::Double) return pick<float, double>(op);
   if (out == ScalarType::Double && in == ScalarType::Float) return pick<double, float>(op);
+  if (out == ScalarType::Double && in == ScalarType::BFloat16) {
+    return pick<double, c10::BFloat16>(op);
+  }
+  if (out == ScalarType::Double && in == ScalarType::Half) return pick<double, c10::Half>(op);
   TESSERA_CHECK(false, "no reduction from ", in, " to ", out);
   return nullptr;
 }
