@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -27,16 +28,28 @@ class ProcessTraining : public testing::Test {
                        folder_.path());
   }
 
-  // The reference run cut over four ranks; its output goes to `output`.
-  std::string arguments(const std::string& output, int steps = 3) const {
+  // The reference run (eight samples a step) cut over the ranks; its output goes to `output`.
+  std::string arguments(const std::string& output, int steps = 3, int ranks = 4) const {
     return " --config '" + (test::case_path("llama_sgd64") / "config.yaml").string() +
-           "' --set parallelism.data_parallel_shard=4 --set training.local_batch_size=2" +
+           "' --set parallelism.data_parallel_shard=" + std::to_string(ranks) +
+           " --set training.local_batch_size=" + std::to_string(8 / ranks) +
            " --set training.steps=" + std::to_string(steps) + " --set output_dir=" + output;
   }
 
-  std::string msrun(const std::string& flags, const std::string& output, int steps = 3) const {
-    return "msrun --worker_num=4 --master_port=" + port_ + " --join=True " + flags +
-           " run_mindformer.py" + arguments(output, steps) + " --mode 1";
+  std::string msrun(const std::string& flags, const std::string& output, int steps = 3,
+                    int ranks = 4) const {
+    return "msrun --worker_num=" + std::to_string(ranks) + " --master_port=" + port_ +
+           " --join=True " + flags + " run_mindformer.py" + arguments(output, steps, ranks) +
+           " --mode 1";
+  }
+
+  // The launcher in bin/, beside an engine that gets `more` arguments.
+  void change_engine(const std::string& more) const {
+    std::filesystem::create_directory(folder_ / "bin");
+    std::filesystem::copy_file(programs() + "/msrun", folder_ / "bin/msrun");
+    const std::string engine = folder_ / "bin/tessera-engine";
+    write_file(engine, "#!/bin/sh\nexec '" + programs() + "/tessera-engine' \"$@\" " + more + "\n");
+    std::filesystem::permissions(engine, std::filesystem::perms::owner_all);
   }
 
   std::vector<Step> steps_of(const std::string& output) const {
@@ -49,8 +62,9 @@ class ProcessTraining : public testing::Test {
     return steps;
   }
 
-  void expect_equal_to_threads(const std::string& output) const {
-    const CommandResult threads = sh("tessera train --ranks 4" + arguments("threads"));
+  void expect_equal_to_threads(const std::string& output, int ranks = 4) const {
+    const CommandResult threads =
+        sh("tessera train --ranks " + std::to_string(ranks) + arguments("threads", 3, ranks));
     ASSERT_EQ(threads.code, 0) << threads.err;
     const std::vector<Step> expected = steps_of("threads");
     const std::vector<Step> steps = steps_of(output);
@@ -78,6 +92,12 @@ TEST_F(ProcessTraining, FourWorkersEqualFourThreads) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("step:[    1/    3]"), HasSubstr("step:[    3/    3]")));
   expect_equal_to_threads("out");
+}
+
+TEST_F(ProcessTraining, EightWorkersEqualEightThreads) {
+  const CommandResult result = sh(msrun("--log_dir=logs", "out", 3, 8));
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_equal_to_threads("out", 8);
 }
 
 TEST_F(ProcessTraining, TwoNodesEqualFourThreads) {
@@ -141,6 +161,48 @@ TEST_F(ProcessTraining, AWorkerKilledInAStepEndsTheOthers) {
   EXPECT_EQ(result.code, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("rank 2 was killed by signal 9"));
   EXPECT_LT(std::stod(read_file(folder_ / "end")) - std::stod(read_file(folder_ / "begin")), 10.0);
+}
+
+// A token outside the vocabulary, which one rank alone reads.
+TEST_F(ProcessTraining, OneThatThrowsIsNamedAndEndsTheOthers) {
+  std::string text(8 * 16 * 40, 'a');
+  text[8 * 16 * 30] = '~';
+  write_file(folder_ / "text", text);
+  ASSERT_EQ(sh("tessera preprocess --input text --output tokens").code, 0);
+  write_file(folder_ / "x.yaml", R"(
+training: {steps: 39, global_batch_size: 8}
+checkpoint: {enable_save: false}
+lr_scheduler: {type: ConstantWarmUpLR, learning_rate: 1.0e-3, warmup_steps: 0}
+train_dataset:
+  dataloader:
+    type: BlendedMegatronDatasetDataLoader
+    config: {seq_length: 16, data_path: [tokens], split: "1,0,0"}
+model: {model_type: llama, vocab_size: 120, hidden_size: 16, intermediate_size: 32,
+        num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 2, head_dim: 8,
+        compute_dtype: float32}
+)");
+  const CommandResult result = sh("msrun --worker_num=4 --master_port=" + port_ +
+                                  " --join=True --log_dir=logs run_mindformer.py --config x.yaml");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_LT(result.seconds, 60.0);
+  EXPECT_THAT(result.err, testing::ContainsRegex("rank [0-3] failed with exit code 2"));
+  const std::string cause = "token id 126";
+  ASSERT_THAT(result.err, HasSubstr(cause));
+  EXPECT_EQ(result.err.find(cause), result.err.rfind(cause)) << "told once:\n" << result.err;
+}
+
+TEST_F(ProcessTraining, ALossThatIsNotFiniteEndsAllAlike) {
+  change_engine("--plant non_finite_loss:2:2");
+  const CommandResult result = sh("PATH=$PWD/bin:$PATH; " + msrun("--log_dir=logs", "out"));
+  EXPECT_EQ(result.code, 5) << result.err;
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("failed with exit code 5"),
+                    HasSubstr("step 2: loss is not finite, first on rank 2 (samples ")));
+  EXPECT_EQ(steps_of("out").size(), 1u);
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    EXPECT_THAT(read_file(folder_ / ("logs/worker_" + std::string(rank) + ".log")),
+                HasSubstr("nothing was updated"));
+  }
 }
 
 TEST_F(ProcessTraining, TermEndsAfterAWholeStep) {
