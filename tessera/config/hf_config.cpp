@@ -6,11 +6,13 @@
 #include <sstream>
 
 #include "tessera/config/family.h"
+#include "tessera/config/key_groups.h"
 
 namespace tessera {
 namespace {
 
-// The keys that must agree with the YAML and are taken where it is silent.
+// The keys that must agree with the YAML and are taken where it is silent, beside those of latent
+// attention and of experts.
 constexpr std::string_view kShapingKeys[] = {
     "model.vocab_size",
     "model.hidden_size",
@@ -25,25 +27,7 @@ constexpr std::string_view kShapingKeys[] = {
     "model.attention_bias",
     "model.mlp_bias",
     "model.tie_word_embeddings",
-    "model.q_lora_rank",
-    "model.kv_lora_rank",
-    "model.qk_nope_head_dim",
-    "model.qk_rope_head_dim",
-    "model.v_head_dim",
-    "model.rope_interleave",
     "model.n_routed_experts",
-    "model.num_experts_per_tok",
-    "model.n_shared_experts",
-    "model.moe_intermediate_size",
-    "model.n_group",
-    "model.topk_group",
-    "model.routed_scaling_factor",
-    "model.norm_topk_prob",
-    "model.first_k_dense_replace",
-    "model.moe_layer_freq",
-    "model.decoder_sparse_step",
-    "model.mlp_only_layers",
-    "model.moe_router_score_function",
     "model.num_nextn_predict_layers",
 };
 
@@ -52,9 +36,8 @@ constexpr std::string_view kTakenKeys[] = {"model.max_position_embeddings"};
 
 bool is_wanted(std::string_view path, std::string_view model_type) {
   if (path == "model.head_dim" && model_type == "deepseek_v3") return false;
-  return path.starts_with("model.rope_scaling.") ||
-         std::ranges::find(kShapingKeys, path) != std::end(kShapingKeys) ||
-         std::ranges::find(kTakenKeys, path) != std::end(kTakenKeys);
+  return path.starts_with("model.rope_scaling.") || holds(kShapingKeys, path) ||
+         holds(kLatentKeys, path) || holds(kPublishedExpertKeys, path) || holds(kTakenKeys, path);
 }
 
 void report(std::vector<Issue>& issues, const Value& at, std::string field, std::string rule) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -15,13 +16,11 @@ inline constexpr std::array<std::string_view, 5> kRotaryKeys = {
     "model.rotary_scaling_factor", "model.mscale", "model.mscale_all_dim", "model.beta_fast",
     "model.beta_slow"};
 
-/// Keys of experts, without effect in dense families.
-inline constexpr std::array<std::string_view, 21> kExpertKeys = {
-    "model.moe_z_loss_coeff",
+/// What a published model says of its experts, beside their number.
+inline constexpr std::array<std::string_view, 12> kPublishedExpertKeys = {
     "model.num_experts_per_tok",
     "model.n_shared_experts",
     "model.moe_intermediate_size",
-    "model.moe_shared_expert_intermediate_size",
     "model.n_group",
     "model.topk_group",
     "model.routed_scaling_factor",
@@ -30,7 +29,12 @@ inline constexpr std::array<std::string_view, 21> kExpertKeys = {
     "model.moe_layer_freq",
     "model.decoder_sparse_step",
     "model.mlp_only_layers",
-    "model.moe_router_score_function",
+    "model.moe_router_score_function"};
+
+/// What only the YAML says of them.
+inline constexpr std::array<std::string_view, 9> kOtherExpertKeys = {
+    "model.moe_z_loss_coeff",
+    "model.moe_shared_expert_intermediate_size",
     "model.moe_router_enable_expert_bias",
     "model.moe_router_bias_update_rate",
     "model.moe_router_load_balancing_type",
@@ -38,5 +42,17 @@ inline constexpr std::array<std::string_view, 21> kExpertKeys = {
     "model.moe_router_dtype",
     "model.moe_router_force_expert_balance",
     "model.moe_apply_probs_on_input"};
+
+/// Keys of experts, without effect in dense families.
+inline constexpr auto kExpertKeys = [] {
+  std::array<std::string_view, kPublishedExpertKeys.size() + kOtherExpertKeys.size()> all;
+  std::ranges::copy(kOtherExpertKeys, std::ranges::copy(kPublishedExpertKeys, all.begin()).out);
+  return all;
+}();
+
+template <typename Keys>
+constexpr bool holds(const Keys& keys, std::string_view path) {
+  return std::ranges::find(keys, path) != std::ranges::end(keys);
+}
 
 }  // namespace tessera

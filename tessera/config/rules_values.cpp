@@ -89,6 +89,10 @@ void check_single_values(Checker& check) {
         break;
     }
   }
+  const auto& prefix = check.config.checkpoint.prefix;
+  if (prefix && (prefix->size() > 200 || prefix->find('/') != std::string::npos)) {
+    check.error("checkpoint.prefix", "starts names of files: no '/', at most 200 characters");
+  }
 }
 
 }  // namespace tessera

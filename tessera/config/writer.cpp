@@ -1,3 +1,5 @@
+#include "tessera/config/writer.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -9,11 +11,6 @@
 
 namespace tessera {
 namespace {
-
-template <typename Keys>
-bool holds(const Keys& keys, std::string_view path) {
-  return std::ranges::find(keys, path) != keys.end();
-}
 
 // Keys that mean nothing in this run; written only where they differ from their default, so that
 // reading the text again neither loses them nor names them all.
@@ -51,15 +48,28 @@ std::vector<std::string_view> sections_of(std::string_view path) {
   return parts;
 }
 
-}  // namespace
-
-std::string to_yaml(const Config& config) {
+std::vector<const Field*> fields_to_write(const Config& config) {
   Config defaults;
   defaults.model = family_defaults(config.model.model_type);
   std::vector<const Field*> fields;
   for (const Field& field : all_fields()) {
     if (!is_left_out(config, defaults, field)) fields.push_back(&field);
   }
+  return fields;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> written_fields(const Config& config) {
+  std::map<std::string, std::string> texts;
+  for (const Field* field : fields_to_write(config)) {
+    texts[std::string(field->path)] = field->type->write(field->address_in(config));
+  }
+  return texts;
+}
+
+std::string to_yaml(const Config& config) {
+  std::vector<const Field*> fields = fields_to_write(config);
   // One block a section: keys of the top first, then sections in the order of the table.
   const auto top = [](const Field* field) {
     return field->path.find('.') == std::string_view::npos;
