@@ -1,5 +1,6 @@
 #include "tessera/checkpoint/agree.h"
 
+#include <filesystem>
 #include <new>
 
 #include "tessera/base/error.h"
@@ -12,6 +13,8 @@ std::string first_error(const ProcessGroup& world, const std::function<void()>& 
   try {
     work();
   } catch (const CheckpointError& error) {
+    own = error.what();
+  } catch (const std::filesystem::filesystem_error& error) {
     own = error.what();
   } catch (const std::bad_alloc&) {
     own = "out of memory";

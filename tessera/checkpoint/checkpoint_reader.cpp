@@ -17,13 +17,21 @@ constexpr uint64_t kSmallFile = 1 << 20;
 CheckpointReader::CheckpointReader(std::filesystem::path folder)
     : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {}
 
-void CheckpointReader::check_files() const {
+std::vector<std::string> CheckpointReader::check_files() const {
+  std::vector<std::string> missing_copies;
   for (const auto* files : {&manifest_.files, &manifest_.copies}) {
     for (const StoredFile& stored : *files) {
-      VerifiedFile file(folder_ / stored.name, stored.bytes, stored.sums);
+      const std::filesystem::path path = folder_ / stored.name;
+      if (files == &manifest_.copies && stored.name != kModelConfigName &&
+          !std::filesystem::exists(path)) {
+        missing_copies.push_back(path.string() + ": not there");
+        continue;
+      }
+      VerifiedFile file(path, stored.bytes, stored.sums);
       if (stored.bytes < kSmallFile) file.verify();
     }
   }
+  return missing_copies;
 }
 
 void CheckpointReader::verify() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
 #include "tessera/checkpoint/iteration_folder.h"
 #include "tessera/checkpoint/load.h"
@@ -147,37 +148,41 @@ uint64_t write_weights(CheckpointReader& reader, const std::vector<std::vector<E
 
 std::string export_to_hf(const HfExportOptions& options) {
   std::error_code error;
-  if (fs::exists(options.output) && !fs::is_empty(options.output, error)) {
-    throw ConfigError(options.output.string() + ": is there already and not empty");
+  const fs::path output = plain_path(fs::absolute(options.output));
+  if (fs::exists(output, error) && !(fs::is_directory(output, error) && fs::is_empty(output))) {
+    throw ConfigError(output.string() + ": is there already and not empty");
   }
   if (!fs::is_directory(options.checkpoint, error)) {
     throw CheckpointError(options.checkpoint.string() + ": no such folder");
   }
-  CheckpointReader reader(checkpoints_at(options.checkpoint).folders.front());
+  const CheckpointChoice choice = checkpoints_at(options.checkpoint);
+  if (!choice.note.empty()) log_warning(choice.note);
+  CheckpointReader reader(choice.folders.front());
   const Config config = config_of(reader.manifest(), reader.folder());
   const std::vector<ParamSpec> model = model_spec(config.model);
   const std::string report = compare_with_model(reader.manifest(), model);
   TESSERA_CHECK(report.empty(), reader.folder().string(), report);
   const auto files = plan_files(reader.manifest(), config.model, model, options);
 
-  const fs::path writing = options.output.string() + ".writing";
+  const fs::path writing = output.string() + ".writing";
   fs::remove_all(writing, error);
   if (!fs::create_directories(writing, error) || error) {
     throw ConfigError(writing.string() + ": cannot be created: " + error.message());
   }
   try {
     const uint64_t bytes = write_weights(reader, files, writing);
-    write_file_durably(writing / "config.json",
+    write_file_durably(writing / kModelConfigName,
                        hf_config_json(config.model, dtype_of(files.front().front().dtype)));
     const fs::path tokenizer =
         options.tokenizer.empty() ? fs::path(reader.manifest().tokenizer) : options.tokenizer;
     const std::vector<std::string> copied = copy_tokenizer_files(tokenizer, writing);
     flush_folder(writing);
-    fs::remove(options.output, error);
-    fs::rename(writing, options.output, error);
-    if (error) throw ConfigError(options.output.string() + ": " + error.message());
+    fs::remove(output, error);
+    fs::rename(writing, output, error);
+    if (error) throw ConfigError(output.string() + ": " + error.message());
+    flush_folder(output.parent_path());
     std::string text =
-        detail::concat(options.output.string(), ": ", reader.folder().string(), " (step ",
+        detail::concat(output.string(), ": ", reader.folder().string(), " (step ",
                        reader.manifest().position.step, "), ", bytes, " bytes of weights in ",
                        files.size(), files.size() == 1 ? " file" : " files");
     if (!copied.empty()) {

@@ -58,13 +58,16 @@ std::string pairs(const std::map<std::string, std::string>& values) {
   return text;
 }
 
+// All bytes, or what a look at the files tells; what is missing without loss is returned.
+std::vector<std::string> check(const CheckpointReader& reader, bool verify) {
+  if (!verify) return reader.check_files();
+  reader.verify();
+  return {};
+}
+
 std::string describe_checkpoint(const fs::path& folder, bool verify) {
   const CheckpointReader reader(folder);
-  if (verify) {
-    reader.verify();
-  } else {
-    reader.check_files();
-  }
+  const std::vector<std::string> notes = check(reader, verify);
   const Manifest& m = reader.manifest();
   int64_t parameters = 0;
   for (const auto& [name, tensor] : m.weights) parameters += elements(tensor.shape);
@@ -75,13 +78,17 @@ std::string describe_checkpoint(const fs::path& folder, bool verify) {
       << "saved by: " << pairs(m.position.layout) << '\n'
       << "data: " << pairs(m.position.data) << '\n'
       << "schedule: " << pairs(m.position.schedule) << '\n'
+      << "random: " << pairs(m.position.random) << '\n'
       << "parameters: " << parameters << " in " << m.weights.size() << " tensors\n"
       << "optimizer: " << (m.optimizer.empty() ? "not saved" : m.optimizer) << '\n'
       << "files: " << m.files.size() << " (" << size_text(bytes_of(m.files))
       << "), copies and others: " << m.copies.size() << " (" << size_text(bytes_of(m.copies))
       << ")\n"
-      << (verify ? "every checksum is right\n" : "every file is there and has its size\n")
-      << "weights:\n";
+      << (verify          ? "every checksum is right\n"
+          : notes.empty() ? "every file is there and has its size\n"
+                          : "every file that a load needs is there and has its size\n");
+  for (const std::string& note : notes) out << note << '\n';
+  out << "weights:\n";
   print_tensors(out, m.weights);
   if (!m.state.empty()) out << "state of the optimizer:\n";
   print_tensors(out, m.state);
@@ -99,12 +106,9 @@ std::string describe_root(const fs::path& root, bool verify) {
     out << "  " << folder.filename().string() << ": ";
     try {
       const CheckpointReader reader(folder);
-      if (verify) {
-        reader.verify();
-      } else {
-        reader.check_files();
-      }
+      const std::vector<std::string> notes = check(reader, verify);
       const Manifest& m = reader.manifest();
+      for (const std::string& note : notes) out << note << "; ";
       out << m.position.samples << " samples, " << size_text(bytes_of(m.files) + bytes_of(m.copies))
           << (verify ? ", every checksum is right\n" : "\n");
     } catch (const CheckpointError& error) {
@@ -162,7 +166,8 @@ std::string describe_hf(const fs::path& folder, bool verify) {
 
 }  // namespace
 
-std::string inspect_folder(const fs::path& folder, bool verify) {
+std::string inspect_folder(const fs::path& given, bool verify) {
+  const fs::path folder = plain_path(given);
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw CheckpointError(folder.string() + ": no such folder");

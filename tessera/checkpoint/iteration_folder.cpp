@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 
 #include "tessera/base/error.h"
+#include "tessera/checkpoint/manifest.h"
 
 namespace tessera {
 
@@ -46,7 +49,35 @@ void remove_tree(const fs::path& path) {
   if (error) throw CheckpointError(path.string() + ": cannot be removed: " + error.message());
 }
 
+std::string first_line(const fs::path& path) {
+  std::string line;
+  std::ifstream in(path);
+  std::getline(in, line);
+  return line;
+}
+
+// Differs from that of every other process, of this host or another.
+std::string this_process() {
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto since = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  const std::time_t seconds = since / 1'000'000;
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  char text[400], time[32];
+  std::strftime(time, sizeof(time), "%Y-%m-%d %H:%M:%S", &utc);
+  std::snprintf(text, sizeof(text), "process %d on %s since %s.%06ld UTC", ::getpid(), host, time,
+                static_cast<long>(since % 1'000'000));
+  return text;
+}
+
 }  // namespace
+
+fs::path plain_path(const fs::path& path) {
+  const fs::path plain = path.lexically_normal();
+  return plain.has_filename() ? plain : plain.parent_path();
+}
 
 std::string iteration_name(int64_t step) {
   char text[40];
@@ -75,9 +106,7 @@ std::vector<int64_t> list_iterations(const fs::path& root) {
 }
 
 std::optional<int64_t> read_pointer(const fs::path& root) {
-  std::ifstream in(root / kPointerName);
-  std::string text;
-  if (!std::getline(in, text)) return std::nullopt;
+  std::string text = first_line(root / kPointerName);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   return number_of(text);
 }
@@ -122,6 +151,7 @@ void remove_iteration(const fs::path& root, int64_t step) {
   const fs::path removing = root / (iteration_name(step) + std::string(kRemoving));
   remove_tree(removing);
   rename_or_throw(folder, removing);
+  remove_tree(removing / kManifestName);  // first: what has none is not whole
   remove_tree(removing);
 }
 
@@ -132,6 +162,13 @@ std::vector<std::string> remove_leftovers(const fs::path& root) {
     const bool ours = name.starts_with(kIteration) || name.starts_with(kPointerName);
     if (ours && (name.ends_with(kWriting) || name.ends_with(kRemoving))) names.push_back(name);
   }
+  std::erase_if(names, [&](const std::string& name) {
+    const fs::path original = root / fs::path(name).stem();
+    if (!name.ends_with(kRemoving) || fs::exists(original)) return false;
+    if (!fs::exists(root / name / kManifestName)) return false;
+    rename_or_throw(root / name, original);  // its successor never got the name
+    return true;
+  });
   for (const std::string& name : names) remove_tree(root / name);
   return names;
 }
@@ -182,10 +219,7 @@ FolderLock::FolderLock(const fs::path& root) : path_(root / kLockName) {
       ::close(descriptor_);
       errno = why;
       if (!taken) fail(path_, "cannot be locked");
-      std::string holder;
-      std::ifstream in(path_);
-      std::getline(in, holder);
-      throw CheckpointError(root.string() + ": another run is saving there (" + holder +
+      throw CheckpointError(root.string() + ": another run is saving there (" + first_line(path_) +
                             "); give this one a checkpoint.save_path of its own");
     }
     // Its holder may have removed the file between our open and our lock.
@@ -197,14 +231,21 @@ FolderLock::FolderLock(const fs::path& root) : path_(root / kLockName) {
     }
     ::close(descriptor_);
   }
-  char host[256] = "";
-  ::gethostname(host, sizeof(host) - 1);
-  const std::string holder = "process " + std::to_string(::getpid()) + " on " + host + "\n";
-  // Only for people: the lock holds without it.
+  holder_ = this_process();
   if (::ftruncate(descriptor_, 0) != 0 ||
-      ::pwrite(descriptor_, holder.data(), holder.size(), 0) < 0) {
-    errno = 0;
+      ::pwrite(descriptor_, holder_.data(), holder_.size(), 0) !=
+          static_cast<ssize_t>(holder_.size()) ||
+      ::fsync(descriptor_) != 0) {  // so that other hosts read it
+    const int why = errno;
+    ::unlink(path_.c_str());
+    ::close(descriptor_);
+    errno = why;
+    fail(path_, "cannot be written");
   }
+}
+
+bool FolderLock::is_held_by(const fs::path& root, const std::string& holder) {
+  return first_line(root / kLockName) == holder;
 }
 
 FolderLock::~FolderLock() {

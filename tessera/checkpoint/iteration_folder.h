@@ -11,6 +11,9 @@
 
 namespace tessera {
 
+/// The same place, named without dots and a slash at its end: its last part is its name.
+std::filesystem::path plain_path(const std::filesystem::path& path);
+
 /// "iteration_00000100"
 std::string iteration_name(int64_t step);
 
@@ -33,7 +36,8 @@ std::filesystem::path begin_iteration(const std::filesystem::path& root, int64_t
 void publish_iteration(const std::filesystem::path& root, int64_t step);
 void remove_iteration(const std::filesystem::path& root, int64_t step);
 
-/// Removes what runs that were killed left half written or half removed. Returns their names.
+/// Removes what runs that were killed left half written or half removed, and gives a whole one that
+/// was moved aside its name again. Returns the names of what is gone.
 std::vector<std::string> remove_leftovers(const std::filesystem::path& root);
 
 /// Writes a small file whole and flushes it. Throws CheckpointError.
@@ -46,11 +50,16 @@ class FolderLock {
   /// Creates `root`. Throws CheckpointError that says who holds it.
   explicit FolderLock(const std::filesystem::path& root);
   ~FolderLock();
+  /// Who holds it, one line.
+  const std::string& holder() const { return holder_; }
+  /// Whether the lock that is seen here, maybe on another host, is that of `holder`.
+  static bool is_held_by(const std::filesystem::path& root, const std::string& holder);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
   std::filesystem::path path_;
+  std::string holder_;
   int descriptor_ = -1;
 };
 

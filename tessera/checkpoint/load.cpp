@@ -152,12 +152,8 @@ void check_fits(const Manifest& manifest, const fs::path& folder, const LoadOpti
 
 }  // namespace
 
-bool is_checkpoint(const fs::path& path) {
-  return fs::exists(path / kManifestName) || is_iteration(path) ||
-         fs::exists(path / kPointerName) || !list_iterations(path).empty();
-}
-
-CheckpointChoice checkpoints_at(const fs::path& path) {
+CheckpointChoice checkpoints_at(const fs::path& given) {
+  const fs::path path = plain_path(given);
   if (fs::exists(path / kManifestName)) return {{path}, ""};
   refuse_foreign(path);
   if (is_iteration(path)) {
@@ -218,7 +214,10 @@ LoadedCheckpoint load_checkpoint(const LoadOptions& options, const std::vector<P
     std::unique_ptr<CheckpointReader> reader;
     const std::string damage = first_error(world, [&] {
       reader = std::make_unique<CheckpointReader>(folder);
-      if (mesh.rank() == 0) reader->check_files();
+      if (mesh.rank() != 0) return;
+      for (const std::string& missing : reader->check_files()) {
+        log_warning(missing + "; it held copies only, which no load needs");
+      }
     });
     std::string error = damage;
     if (error.empty()) {

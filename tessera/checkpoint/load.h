@@ -25,10 +25,6 @@ struct LoadedCheckpoint {
   Manifest manifest;  // no files, weights or state
 };
 
-/// Whether `path` looks like a checkpoint of this program or a folder of them (else it may be a
-/// Hugging Face folder).
-bool is_checkpoint(const std::filesystem::path& path);
-
 /// Folders to try, best first, and what is odd about them (or empty).
 struct CheckpointChoice {
   std::vector<std::filesystem::path> folders;

@@ -117,6 +117,7 @@ std::string manifest_text(const Manifest& m) {
       {"effective_batch", m.position.effective_batch},
       {"data", m.position.data},
       {"schedule", m.position.schedule},
+      {"random", m.position.random},
       {"layout", m.position.layout},
       {"config", m.config},
       {"optimizer", m.optimizer},
@@ -158,6 +159,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.position.effective_batch = root.at("effective_batch").get<int64_t>();
     m.position.data = root.at("data").get<std::map<std::string, std::string>>();
     m.position.schedule = root.at("schedule").get<std::map<std::string, std::string>>();
+    m.position.random = root.at("random").get<std::map<std::string, std::string>>();
     m.position.layout = root.at("layout").get<std::map<std::string, std::string>>();
     m.config = root.at("config").get<std::string>();
     m.optimizer = root.at("optimizer").get<std::string>();

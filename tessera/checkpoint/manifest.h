@@ -24,6 +24,8 @@ struct RunPosition {
   /// resumed.
   std::map<std::string, std::string> data;
   std::map<std::string, std::string> schedule;
+  /// All that random numbers depend on, beside what each is for.
+  std::map<std::string, std::string> random;
   std::map<std::string, std::string> layout;  // degrees, for readers
 
   bool operator==(const RunPosition&) const = default;
@@ -55,12 +57,13 @@ struct Manifest {
   std::string tokenizer;      // folder of the tokenizer that goes with the model, or empty
   std::vector<int64_t> kept;  // checkpoints of this run and those that it resumed, oldest first
   std::vector<StoredFile> files;
-  std::vector<StoredFile> copies;  // of replicas, which no load reads; and further files
+  std::vector<StoredFile> copies;  // of replicas, which no load reads; and kModelConfigName
   std::map<std::string, StoredTensor> weights;  // Hugging Face names, an expert has its own
   std::map<std::string, StoredTensor> state;    // of the optimizer: "exp_avg.<name>", …
 };
 
 inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr const char* kModelConfigName = "config.json";
 
 /// With a checksum of itself at the end.
 std::string manifest_text(const Manifest& manifest);

@@ -24,6 +24,18 @@ void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, 
                                        "); parameters whose copies differ: ", differences.size()));
 }
 
+// Checkpoints in `root` that this run neither made nor goes on from.
+void warn_of_others(const std::filesystem::path& root, const std::vector<int64_t>& kept) {
+  std::string others;
+  for (const int64_t step : list_iterations(root)) {
+    if (std::ranges::find(kept, step) != kept.end()) continue;
+    others.append(others.empty() ? "" : ", ").append(std::to_string(step));
+  }
+  if (others.empty()) return;
+  log_warning(root.string() + ": also holds checkpoints that this run does not go on from (steps " +
+              others + "): it removes none of them, and replaces those of the steps that it saves");
+}
+
 std::string summary(const Manifest& manifest, double seconds) {
   uint64_t bytes = 0;
   for (const auto* files : {&manifest.files, &manifest.copies}) {
@@ -39,16 +51,22 @@ std::string summary(const Manifest& manifest, double seconds) {
 CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
                                  OptimizerState optimizer, const DeviceMesh& mesh)
     : options_(std::move(options)), table_(table), optimizer_(std::move(optimizer)), mesh_(mesh) {
-  if (options_.prefix && options_.prefix->find('/') != std::string::npos) {
-    throw ConfigError("checkpoint.prefix = " + *options_.prefix + ": it is a part of file names");
-  }
-  agree(mesh_["world"], [this] {
+  const ProcessGroup& world = mesh_["world"];
+  agree(world, [this] {
     if (mesh_.rank() != 0) return;
     lock_ = std::make_unique<FolderLock>(options_.root);
-    const std::vector<std::string> left = remove_leftovers(options_.root);
-    for (const std::string& name : left) {
+    for (const std::string& name : remove_leftovers(options_.root)) {
       log_warning((options_.root / name).string() + ": left by a run that was ended; removed");
     }
+    warn_of_others(options_.root, options_.kept);
+  });
+  const std::string holder = gather_texts(world, lock_ ? lock_->holder() : "").front();
+  agree(world, [&] {
+    if (FolderLock::is_held_by(options_.root, holder)) return;
+    throw CheckpointError(detail::concat(
+        "rank ", mesh_.rank(), " does not see what rank 0 wrote to ", options_.root.string(),
+        ": checkpoint.save_path must be on storage that all "
+        "nodes share"));
   });
 }
 
@@ -68,14 +86,6 @@ void CheckpointSaver::save(const RunPosition& position) {
   folder_ = options_.root / (iteration_name(position.step) + ".writing");
   agree(world, [this] {
     if (mesh_.rank() == 0) folder_ = begin_iteration(options_.root, position_.step);
-  });
-  agree(world, [this] {
-    if (!std::filesystem::is_directory(folder_)) {
-      throw CheckpointError(detail::concat("rank ", mesh_.rank(), " does not see ",
-                                           folder_.string(),
-                                           ": checkpoint.save_path must be on storage that all "
-                                           "nodes share"));
-    }
   });
   RankFilesOptions files;
   files.prefix = options_.prefix;
@@ -117,7 +127,7 @@ void CheckpointSaver::complete() {
     if (mesh_.rank() != 0) return;
     try {
       publish(fragments);
-    } catch (const CheckpointError&) {
+    } catch (...) {
       std::error_code ignored;
       std::filesystem::remove_all(folder_, ignored);
       throw;
@@ -141,8 +151,8 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   }
   BlockSums sums;
   sums.add(options_.hf_config.data(), options_.hf_config.size());
-  manifest.copies.push_back({"config.json", options_.hf_config.size(), sums.finish()});
-  write_file_durably(folder_ / "config.json", options_.hf_config);
+  manifest.copies.push_back({kModelConfigName, options_.hf_config.size(), sums.finish()});
+  write_file_durably(folder_ / kModelConfigName, options_.hf_config);
 
   std::vector<int64_t> kept = options_.kept;
   std::erase(kept, position_.step);

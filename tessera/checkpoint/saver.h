@@ -36,7 +36,8 @@ struct SaverOptions {
 /// alike.
 class CheckpointSaver {
  public:
-  /// Locks `root` against other runs, removes what killed ones left. The table must outlive it.
+  /// Locks `root` against other runs, removes what killed ones left, refuses a `root` that is not
+  /// the same folder for all ranks. The table must outlive it.
   CheckpointSaver(SaverOptions options, const ParamTable& table, OptimizerState optimizer,
                   const DeviceMesh& mesh);
   /// A checkpoint that is not complete by now is thrown away.

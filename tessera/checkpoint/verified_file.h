@@ -28,7 +28,7 @@ class VerifiedFile {
 
  private:
   uint64_t size_of_block(uint64_t block) const;
-  void read_blocks(uint64_t first, uint64_t last, char* out);
+  void read_block(uint64_t block, char* out);
 
   std::filesystem::path path_;
   uint64_t bytes_;

@@ -2,8 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <charconv>
-#include <nlohmann/json.hpp>
+#include <map>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -14,16 +13,13 @@
 #include "tessera/config/load.h"
 #include "tessera/config/model_spec.h"
 #include "tessera/config/paths.h"
+#include "tessera/config/writer.h"
 #include "tessera/train/load_weights.h"
 
 namespace tessera {
 namespace {
 
-std::string text_of(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;  // the shortest form
-  return {text, end};
-}
+using Texts = std::map<std::string, std::string>;
 
 std::string list_of(const std::optional<std::vector<std::string>>& values) {
   std::string text;
@@ -34,30 +30,47 @@ std::string list_of(const std::optional<std::vector<std::string>>& values) {
 }
 
 // "seed 1 -> 2, split 1,0,0 -> 9,1,0"
-std::string changes(const std::map<std::string, std::string>& before,
-                    const std::map<std::string, std::string>& now) {
+std::string changes(const Texts& before, const Texts& now) {
+  Texts all = before;
+  all.insert(now.begin(), now.end());
+  const auto text_in = [](const Texts& texts, const std::string& key) {
+    const auto found = texts.find(key);
+    return found == texts.end() ? "none" : found->second;
+  };
   std::string text;
-  for (const auto& [key, value] : now) {
-    const auto old = before.find(key);
-    if (old != before.end() && old->second == value) continue;
-    text += (text.empty() ? "" : ", ") + key + " " + (old == before.end() ? "none" : old->second) +
-            " -> " + value;
+  for (const auto& [key, value] : all) {
+    const std::string from = text_in(before, key), to = text_in(now, key);
+    if (from != to) text += (text.empty() ? "" : ", ") + key + " " + from + " -> " + to;
   }
   return text;
 }
 
-// The keys of config.json, as text by name.
-std::map<std::string, std::string> description(const ModelConfig& model) {
-  std::map<std::string, std::string> keys;
-  const auto json = nlohmann::json::parse(hf_config_json(model, model.params_dtype));
-  for (const auto& [key, value] : json.items()) keys[key] = value.dump();
+// The keys of `fields` that start with `section`, without it.
+Texts keys_of(const Texts& fields, const std::string& section) {
+  Texts keys;
+  for (auto at = fields.lower_bound(section); at != fields.end(); ++at) {
+    if (!at->first.starts_with(section)) break;
+    keys[at->first.substr(section.size())] = at->second;
+  }
   return keys;
 }
 
-std::map<std::string, std::string> description(const Manifest& manifest) {
-  const ConfigResult result =
+// What an update computes from its batch, but for the order in which the layout does it.
+Texts mathematics(const Config& config) {
+  const Texts fields = written_fields(config);
+  Texts keys = keys_of(fields, "model.");
+  for (const char* layout : {"use_attn_mask_compression", "use_eod_attn_mask_compression"}) {
+    keys.erase(layout);
+  }
+  keys.merge(keys_of(fields, "optimizer."));
+  keys["max_norm"] = fields.at("training.max_norm");
+  return keys;
+}
+
+std::string changed_mathematics(const Manifest& manifest, const Config& config) {
+  const ConfigResult before =
       load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"});
-  return result.ok() ? description(result.config.model) : std::map<std::string, std::string>{};
+  return before.ok() ? changes(mathematics(before.config), mathematics(config)) : "";
 }
 
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
@@ -87,23 +100,23 @@ RunPosition RunCheckpoints::position(int64_t step) const {
   position.samples = step * plan_.effective_batch;
   position.updates = optimizer_.updates();
   position.effective_batch = plan_.effective_batch;
+  const Texts fields = written_fields(config_);
   const DataloaderConfig& loader = config_.train_dataset.dataloader;
   const DatasetConfig& data = loader.config;
   position.data = {
       {"files", list_of(data.data_path ? data.data_path : data.train_data_path)},
       {"split", data.split.value_or("")},
-      {"seed", std::to_string(data.seed)},
       {"shuffle", loader.shuffle ? "true" : "false"},
-      {"seq_length", std::to_string(data.seq_length)},
       {"samples", std::to_string(available_samples_)},
   };
-  const LrSchedulerConfig& schedule = config_.lr_scheduler;
-  position.schedule = {
-      {"type", schedule.type},
-      {"learning_rate", text_of(schedule.learning_rate)},
-      {"warmup_steps", std::to_string(schedule.warmup_steps)},
-      {"steps", std::to_string(config_.training.steps)},
-  };
+  const Texts dataset = keys_of(fields, "train_dataset.dataloader.config.");
+  for (const char* key : {"seed", "seq_length", "eod", "pad", "reset_position_ids",
+                          "reset_attention_mask", "eod_mask_loss"}) {
+    if (dataset.contains(key)) position.data[key] = dataset.at(key);
+  }
+  position.schedule = keys_of(fields, "lr_scheduler.");
+  position.schedule["steps"] = fields.at("training.steps");
+  position.random["seed"] = fields.at("training.seed");
   const ParallelDims& dims = mesh_.dims();
   position.layout["ranks"] = std::to_string(dims.world);
   for (const Axis axis :
@@ -174,12 +187,13 @@ int64_t RunCheckpoints::resume() {
   }
   const RunPosition now = position(step);
   if (speaks) {
-    const std::string data = changes(before.data, now.data);
-    if (!data.empty()) log_warning(from + ": other data than it was trained on: " + data);
-    const std::string schedule = changes(before.schedule, now.schedule);
-    if (!schedule.empty()) log_warning(from + ": another schedule than before: " + schedule);
-    const std::string model = changes(description(loaded.manifest), description(config_.model));
-    if (!model.empty()) log_warning(from + ": another model than before: " + model);
+    const auto say = [&](const char* what, const std::string& differences) {
+      if (!differences.empty()) log_warning(from + ": " + what + ": " + differences);
+    };
+    say("other data than it was trained on", changes(before.data, now.data));
+    say("another schedule than before", changes(before.schedule, now.schedule));
+    say("other random numbers than before", changes(before.random, now.random));
+    say("another model or optimizer than before", changed_mathematics(loaded.manifest, config_));
     log_info(detail::concat("resumed from ", from, ": step ", step, ", ", now.samples, " samples"));
     if (step >= config_.training.steps) {
       log_warning(detail::concat("training.steps = ", config_.training.steps,

@@ -20,6 +20,7 @@ Manifest example() {
   m.position.effective_batch = 8;
   m.position.data = {{"seed", "1"}};
   m.position.schedule = {{"type", "x"}};
+  m.position.random = {{"seed", "42"}};
   m.position.layout = {{"ranks", "2"}};
   m.config = "a: \"b\"\n";
   m.optimizer = "AdamW";

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "tessera/base/error.h"
+#include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
 #include "tessera/checkpoint/inspect.h"
 #include "tessera/checkpoint/load.h"
@@ -280,6 +281,42 @@ TEST(Saver, TwoRunsAtOnePlaceAreNoticed) {
   EXPECT_FALSE(fs::exists(root / ".lock"));
 }
 
+TEST(Saver, AFolderThatIsNotTheSameForAllRanksIsNoticed) {
+  const test::TempDir root, other_disk;
+  const FolderLock lock(root.path());
+  EXPECT_THAT(lock.holder(), HasSubstr("process "));
+  EXPECT_TRUE(FolderLock::is_held_by(root.path(), lock.holder()));
+  EXPECT_FALSE(FolderLock::is_held_by(other_disk.path(), lock.holder()));
+  const FolderLock same_process(other_disk.path());
+  EXPECT_FALSE(FolderLock::is_held_by(other_disk.path(), lock.holder()));
+}
+
+TEST(Saver, SaysThatTheFolderHoldsCheckpointsOfAnotherRun) {
+  const test::TempDir root;
+  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1, 2, 3});
+  SaverOptions options = options_for(root.path());
+  options.kept = {1, 2};
+  testing::internal::CaptureStderr();
+  save(options, dims_of(1, 1, 1, 1), {4});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("checkpoints that this run does not go on from (steps 3)"));
+  EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(1, 2, 3, 4));
+}
+
+// Where a file system cannot exchange two names, the old one is moved aside before the new one gets
+// its name; ended in between, the old one comes back.
+TEST(Saver, AWholeOneThatWasMovedAsideComesBack) {
+  const test::TempDir root;
+  save(options_for(root.path()), dims_of(1, 1, 1, 1), {3});
+  fs::rename(root / "iteration_00000003", root / "iteration_00000003.removing");
+  fs::create_directories(root / "iteration_00000003.writing");
+  EXPECT_THAT(remove_leftovers(root.path()), testing::ElementsAre("iteration_00000003.writing"));
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3);
+  fs::create_directories(root / "iteration_00000003.removing");  // beside its successor: goes
+  EXPECT_EQ(remove_leftovers(root.path()).size(), 1u);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3);
+}
+
 TEST(Saver, RemovesWhatKilledRunsLeft) {
   const test::TempDir root;
   fs::create_directories(root / "iteration_00000007.writing");
@@ -415,9 +452,17 @@ TEST(Damage, ShortenedAndMissingFilesAreNamed) {
       } else {
         fs::remove(file);
       }
-      EXPECT_THAT(error_of_load(load_options(folder), dims_of(1, 1, 2, 1)),
-                  HasSubstr(file.filename().string()));
-      EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 2, 1)), 1);
+      if (!shorten && file.filename().string().starts_with("checkpoint-copies-")) {
+        testing::internal::CaptureStderr();
+        EXPECT_EQ(load(load_options(folder), dims_of(1, 1, 2, 1)), 2);
+        EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(file.string()));
+        EXPECT_THAT(inspect_folder(folder, false), HasSubstr(file.string()));
+      } else {
+        EXPECT_THAT(error_of_load(load_options(folder), dims_of(1, 1, 2, 1)),
+                    HasSubstr(file.filename().string()));
+        EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 2, 1)), 1);
+      }
+      EXPECT_THROW(inspect_folder(folder, true), CheckpointError);
       std::ofstream(file, std::ios::binary) << whole;
     }
   }
@@ -434,6 +479,17 @@ TEST(Damage, APointerThatIsMissingOrWrongFindsTheNewest) {
   EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3);
   std::ofstream(root / kPointerName) << "2\n";  // followed, though there is a newer one
   EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 2);
+}
+
+TEST(Damage, ASlashAtTheEndChangesNothing) {
+  const test::TempDir root;
+  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1});
+  const fs::path folder = root / "iteration_00000001";
+  EXPECT_EQ(checkpoints_at(folder / "").folders, std::vector<fs::path>{folder});
+  EXPECT_EQ(checkpoints_at(root / "").folders, std::vector<fs::path>{folder});
+  fs::remove(folder / kManifestName);
+  EXPECT_THAT(error_of_load(load_options(folder / ""), dims_of(1, 1, 2, 1)),
+              HasSubstr("this checkpoint is not complete"));
 }
 
 TEST(Damage, NothingSoundIsAnErrorThatListsAll) {
@@ -463,6 +519,17 @@ TEST(Foreign, AMindFormersCheckpointIsNamed) {
     EXPECT_THAT(error_of_load(load_options(path), dims_of(1, 1, 2, 1)),
                 HasSubstr("a checkpoint of MindFormers"));
   }
+}
+
+TEST(Agree, AnErrorOfTheFileSystemIsOneOfEveryRank) {
+  const test::TempDir root;
+  run_ranks(2, [&](const ProcessGroup& world) {
+    EXPECT_THROW(agree(world,
+                       [&] {
+                         if (world.rank() == 1) fs::rename(root / "nothing", root / "b");
+                       }),
+                 CheckpointError);
+  });
 }
 
 TEST(Foreign, AnEmptyFolderHoldsNoCheckpoint) {

@@ -170,23 +170,56 @@ TEST(Terminated, SavesAtTheEndOfTheStepAndGoesOn) {
   EXPECT_EQ(losses(folder / "out"), losses(uninterrupted() / "out"));
 }
 
-TEST(Terminated, AFailedSaveIsExitCodeFourAndTheOldOneStays) {
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string engine_command(const std::vector<std::string>& arguments) {
+  std::string command = quoted((bin_dir() / "tessera-engine").string());
+  for (const std::string& word : arguments) command += " " + quoted(word);
+  return command;
+}
+
+TEST(Terminated, AFailedSaveIsExitCodeFour) {
   const TempDir folder;
   const fs::path root = folder / "saved";
   std::vector<std::string> arguments = training(root, folder / "out", false);
   arguments.insert(arguments.end(),
                    {"--set", "training.steps=2", "--set", "lr_scheduler.type=ConstantWarmUpLR"});
   // ulimit -f counts blocks of 1024 bytes.
-  std::string command = "ulimit -f 100; exec '" + (bin_dir() / "tessera-engine").string() + "'";
-  for (const std::string& word : arguments) {
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    command += " " + quoted + "'";
-  }
-  ChildProcess child("/bin/bash", {"-c", command}, folder / "log", kOneThread);
+  ChildProcess child("/bin/bash", {"-c", "ulimit -f 100; exec " + engine_command(arguments)},
+                     folder / "log", kOneThread);
   EXPECT_EQ(child.wait(), 4) << text_of(folder / "log");
   EXPECT_THAT(text_of(folder / "log"), testing::HasSubstr("step 1 is not saved: "));
   EXPECT_TRUE(list_iterations(root).empty());
+}
+
+// A disk that one checkpoint of 4.4 MB fits on. Where a user may not mount one, the limit above
+// stands for it.
+TEST(Terminated, AFullDiskLeavesTheCheckpointBefore) {
+  for (const bool async : {false, true}) {
+    const TempDir folder;
+    const fs::path root = folder / "disk" / "saved";
+    fs::create_directories(root);
+    const std::string train = engine_command(training(root, folder / "out", async));
+    const std::string disk = quoted((folder / "disk").string());
+    const std::string script = "mount -t tmpfs -o size=6m none " + disk + " || exit 77; " + train +
+                               "; code=$?; echo; ls -A " + quoted(root.string()) + "; " +
+                               engine_command({"inspect", "--verify", root.string()}) +
+                               "; exit $code";
+    ChildProcess child("/usr/bin/unshare", {"-rm", "/bin/bash", "-c", script}, folder / "log",
+                       kOneThread);
+    const int code = child.wait();
+    const std::string said = text_of(folder / "log");
+    if (code == 77 || said.starts_with("unshare:")) continue;
+    EXPECT_EQ(code, 4) << said;
+    EXPECT_THAT(said, testing::HasSubstr("step 2 is not saved: "));
+    EXPECT_THAT(said, testing::HasSubstr("No space left on device"));
+    EXPECT_THAT(said, testing::HasSubstr("\niteration_00000001\nlatest_checkpointed"));
+    EXPECT_THAT(said, testing::HasSubstr("every checksum is right"));
+  }
 }
 
 }  // namespace

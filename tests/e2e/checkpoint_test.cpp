@@ -330,18 +330,40 @@ TEST(Resume, ABatchOfAnotherSizeIsCountedInSamples) {
                               "after step 3 (4 samples are trained on again)"));
 }
 
+TEST(Resume, WhatIsTheSameIsNotSaid) {
+  const TempDir root, again;
+  run_until(resumed(kLayouts[4], {save_to(root.path())}), 4, 2);
+  testing::internal::CaptureStderr();
+  run_until(resumed(kLayouts[7], {load_from(root.path()), save_to(again.path())}), 4, 3);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Resume, SaveMaxCountsThoseBeforeItWhateverTheirPathLooksLike) {
+  const TempDir root;
+  const std::vector<std::string> saving = {save_to(root.path()), every(1), "checkpoint.save_max=2"};
+  run_until(resumed(kLayouts[0], saving), 1, 2);
+  const std::vector<std::string> slash = {load_from(root / iteration_name(2) / "")};
+  run_until(resumed(kLayouts[0], saving + slash), 1, 3);
+  EXPECT_EQ(list_iterations(root.path()), (std::vector<int64_t>{2, 3}));
+}
+
 TEST(Resume, OtherDataAndAnotherScheduleAreSaid) {
   const TempDir root, again;
   run_until(resumed(kLayouts[0], {save_to(root.path())}), 1, 2);
   testing::internal::CaptureStderr();
   run_until(
       resumed(kLayouts[0], {load_from(root.path()), save_to(again.path()), "training.steps=19",
-                            "train_dataset.dataloader.config.seed=5", "model.rope_theta=20000.0"}),
+                            "training.seed=7", "train_dataset.dataloader.config.seed=5",
+                            "lr_scheduler.lr_end=0.0001", "optimizer.weight_decay=0.2",
+                            "model.rope_theta=20000.0"}),
       1, 3);
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("other data than it was trained on: seed 1234 -> 5"));
-  EXPECT_THAT(said, HasSubstr("another schedule than before: steps 20 -> 19"));
-  EXPECT_THAT(said, HasSubstr("another model than before: rope_theta 10000.0 -> 20000.0"));
+  EXPECT_THAT(said,
+              HasSubstr("another schedule than before: lr_end 0.0 -> 1.0e-04, steps 20 -> 19\n"));
+  EXPECT_THAT(said, HasSubstr("other random numbers than before: seed 42 -> 7\n"));
+  EXPECT_THAT(said, HasSubstr("another model or optimizer than before: "
+                              "rope_theta 10000.0 -> 20000.0, weight_decay 0.1 -> 0.2\n"));
 }
 
 TEST(Resume, WeightsOnlyStartAtStepZero) {

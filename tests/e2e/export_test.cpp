@@ -208,6 +208,18 @@ TEST(Export, ShardsIndexDtypeAndTokenizer) {
   EXPECT_NO_THROW(HfWeights(folder / "model", model_spec(config.model)));
 }
 
+TEST(Export, FoldersMayEndInASlash) {
+  const TempDir folder;
+  train_and_save("llama_sgd64", {"", 1, {local_batch(2)}}, 1, folder / "saved");
+  fs::create_directories(folder / "there");  // empty: taken
+  for (const char* output : {"there/", "new/deep/"}) {
+    export_to_hf(to(folder / "saved/", folder / output));
+    EXPECT_TRUE(fs::exists(folder / output / "model.safetensors")) << output;
+  }
+  std::ofstream(folder / "file").flush();
+  EXPECT_THROW(export_to_hf(to(folder / "saved", folder / "file")), ConfigError);
+}
+
 TEST(Export, ADamagedCheckpointLeavesNothing) {
   const TempDir folder;
   train_and_save("llama_sgd64", {"", 1, {local_batch(2)}}, 1, folder / "saved");
