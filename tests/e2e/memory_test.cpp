@@ -55,6 +55,8 @@ Set narrow() {
   return set;
 }
 
+const std::string kRouter = model("moe_router_dtype", "float32");
+
 // Documents of `document` tokens; 0: one a sample.
 class Tokens : public SampleSource {
  public:
@@ -141,8 +143,56 @@ TEST(PersistentMemory, IsTheSumOverTheTable) {
   }
 }
 
+TEST(PersistentMemory, IsThePlansForEveryFamily) {
+  const std::vector<std::pair<std::string, Layout>> runs = {
+      {"qwen3_tied64", {"tied", 2, {shard(2), local_batch(4)}}},
+      {"llama_sgd64", {"tp", 4, {shard(2), tp(2), local_batch(4)}}},
+      {"qwen3_moe64",
+       {"experts", 4, {shard(4), parallel("expert_parallel", 2), local_batch(2), kRouter}}},
+      {"deepseek_v3_64", {"latent", 2, {shard(2), local_batch(4), kRouter}}}};
+  for (const auto& [file, layout] : runs) {
+    const Config config =
+        load_case(file, narrow() + layout.set + Set{"optimizer.type=AdamW"}, layout.ranks);
+    const Plan plan = make_plan(config, layout.ranks);
+    const Measured measured = measure(config, layout.ranks);
+    for (size_t rank = 0; rank < measured.peak.size(); ++rank) {
+      EXPECT_EQ(measured.persistent[rank], plan.memory[rank].weights + plan.memory[rank].moments)
+          << file << " rank " << rank;
+    }
+  }
+}
+
 // --- what is there at once
 // ------------------------------------------------------------------------
+
+// Little work and many layers: what counts is what is held of the weights. Activations are measured
+// on one rank, where they are the most of it, and are as many bytes for every sample.
+TEST(PeakMemory, WithAlwaysTwoUnitsAreWholeAndTwoHaveFullGradients) {
+  constexpr int64_t kSamples = 32;
+  const auto config_of = [](int64_t ranks, int64_t samples) {
+    return load_case(
+        "llama_sgd64",
+        narrow() + length(32) +
+            Set{shard(ranks), policy("always"), local_batch(samples), global_batch(samples * ranks),
+                model("hidden_size", 128), model("intermediate_size", 256),
+                model("num_attention_heads", 8), model("num_hidden_layers", 8)},
+        ranks);
+  };
+  const Config one = config_of(1, kSamples);
+  const Config four = config_of(4, 1);
+  const int64_t made = activations(measure(one, 1), make_plan(one, 1), 0) / kSamples;
+  const Plan plan = make_plan(four, 4);
+  const Measured measured = measure(four, 4);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    const MemoryPlan& m = plan.memory[rank];
+    // Full gradients of two units are as large as two gathered ones.
+    const int64_t bound = m.weights + m.gradients + m.moments + made + 2 * m.gathered;
+    std::printf("rank %zu: peak %ld, planned %ld, bound %ld\n", rank, measured.peak[rank], m.peak,
+                bound);
+    EXPECT_LE(measured.peak[rank], bound) << "rank " << rank;
+    EXPECT_GT(measured.peak[rank], bound / 2) << "rank " << rank;
+  }
+}
 
 struct PlannedRun {
   std::string file;
@@ -217,7 +267,19 @@ INSTANTIATE_TEST_SUITE_P(
                    {"pp2v2",
                     2,
                     {parallel("pipeline_parallel", 2), kStages, local_batch(1),
-                     parallel("pipeline_parallel_interleave_num", 2)}}}),
+                     parallel("pipeline_parallel_interleave_num", 2)}}},
+        PlannedRun{"qwen3_moe64", {"one", 1, {local_batch(8), kRouter}}},
+        PlannedRun{"qwen3_moe_aux64",
+                   {"ep2",
+                    2,
+                    {shard(2), parallel("expert_parallel", 2), local_batch(4), kRouter,
+                     model("moe_router_force_expert_balance", "true")}}},
+        PlannedRun{"deepseek_v3_64", {"one", 1, {local_batch(8), kRouter}}},
+        PlannedRun{"deepseek_v3_64",
+                   {"tp2_full",
+                    2,
+                    {tp(2), local_batch(8), kRouter, "recompute.mode=full",
+                     "recompute.full_recompute_layer=[0-3]"}}}),
     [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
 
 // --- how it falls with the degrees
