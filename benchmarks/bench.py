@@ -287,7 +287,10 @@ def table(lines):
         for threads, gflops in line["gemm_gflops"].items():
             gemm.setdefault(int(threads), []).append(gflops)
     gemm = {threads: statistics.median(values) for threads, values in gemm.items()}
-    median = lambda rows, value: statistics.median(map(value, rows)) if rows else None
+
+    def median(rows, value):  # None where no row has it: a run of one step has no CPU seconds of later ones
+        values = [v for v in map(value, rows) if v is not None]
+        return statistics.median(values) if values else None
 
     def cell(ours, peer, value, form="{:.0f}"):
         shown = [form.format(x) if x is not None else "" for x in (median(ours, value), median(peer, value))]
@@ -299,11 +302,11 @@ def table(lines):
            "largest process, peak RSS MiB | sum | first step done, s | others' CPU |", "|---" * 13 + "|"]
     keys = list(dict.fromkeys((line["case"], line["ranks_are"]) for line in lines if line["side"] == "tessera"))
     rate = lambda line: line["tokens_per_second"]
-    work = lambda line: line["tokens_per_step"] / line["cpu_seconds_per_step"]
+    work = lambda line: line["tokens_per_step"] / line["cpu_seconds_per_step"] if line["cpu_seconds_per_step"] else None
     for name, ranks_are in keys:
         ours = [l for l in lines if (l["case"], l["side"], l["ranks_are"]) == (name, "tessera", ranks_are)]
         peer = [l for l in lines if (l["case"], l["side"]) == (name, "peer")]
-        ratio = lambda value: f"{median(ours, value) / median(peer, value):.2f}" if peer else ""
+        ratio = lambda value: f"{median(ours, value) / median(peer, value):.2f}" if median(peer, value) and median(ours, value) else ""
         busy = min(cores, ours[0]["ranks"] * ours[0]["threads"])
         peak = gemm.get(busy) or max(gemm.values())
         share = lambda line: 100 * line["flops_per_step"] / line["tokens_per_step"] * rate(line) / 1e9 / peak
