@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
+#include "tessera/config/size_choices.h"
 #include "tessera/nn/cross_entropy.h"
 #include "tessera/nn/products.h"
 #include "tessera/nn/scalar_type.h"
@@ -15,16 +16,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Logits of one chunk, when the number of chunks is left to us: small enough that a chunk is worked
-// on in the caches, large enough that the products run at their full rate.
-constexpr int64_t kChunkElements = int64_t{1} << 22;
-constexpr int64_t kLeastChunkTokens = 256;
-
-int64_t tokens_of_chunk(int64_t tokens, int64_t vocabulary, int64_t chunks) {
-  if (chunks > 0) return std::max<int64_t>(1, (tokens + chunks - 1) / chunks);
-  return std::max(kLeastChunkTokens, kChunkElements / std::max<int64_t>(1, vocabulary));
-}
 
 // Loss over x W^T. Logits of all tokens in one chunk: their gradient is kept in their place for the
 // backward pass. Several chunks: the gradients of x and W are made at once, chunk by chunk, so that
@@ -102,9 +93,10 @@ at::Tensor LossHead::loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
                           const at::Tensor& mask_T, double loss_scale) {
   const at::Tensor weights_T =
       at::where(labels_T == ignore_label, 0.0, mask_T.to(at::kDouble) * loss_scale);
-  return HeadLoss::apply(x_TH, weight->value, labels_T, weights_T,
-                         tokens_of_chunk(x_TH.size(0), weight->value.size(0), chunks),
-                         at::GradMode::is_enabled());
+  return HeadLoss::apply(
+      x_TH, weight->value, labels_T, weights_T,
+      loss_chunk_tokens(x_TH.size(0), weight->value.size(0), chunks, /*cut=*/false),
+      at::GradMode::is_enabled());
 }
 
 at::Tensor LossHead::logits(const at::Tensor& x_TH) { return at::linear(x_TH, weight->value); }

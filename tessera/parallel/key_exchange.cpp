@@ -4,11 +4,10 @@
 
 #include <utility>
 
+#include "tessera/config/size_choices.h"
+
 namespace tessera {
 namespace {
-
-// Gathered keys and values may take this much; beyond it they travel in turn.
-constexpr int64_t kGatherBytes = int64_t{256} << 20;
 
 // All keys and values at once; gathered again for the backward pass.
 class Gathered : public KeyValues {
@@ -172,7 +171,7 @@ std::shared_ptr<KeyValues> make_key_exchange(KeyPlan plan, const ProcessGroup& g
   if (group.size() == 1) how = KeyExchange::kRing;  // of no hops: nothing is copied
   if (how == KeyExchange::kAuto) {
     const auto bytes = 2 * static_cast<int64_t>(k.nbytes()) * group.size();
-    how = bytes <= kGatherBytes ? KeyExchange::kAllGather : KeyExchange::kRing;
+    how = bytes <= kGatheredKeyBytes ? KeyExchange::kAllGather : KeyExchange::kRing;
   }
   if (how == KeyExchange::kRing) return std::make_shared<Ring>(std::move(plan), group);
   return std::make_shared<Gathered>(std::move(plan), group);

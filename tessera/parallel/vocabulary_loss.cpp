@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
+#include "tessera/config/size_choices.h"
 #include "tessera/dist/regions.h"
 #include "tessera/nn/cross_entropy.h"
 #include "tessera/nn/products.h"
@@ -12,14 +13,6 @@
 
 namespace tessera {
 namespace {
-
-// Tokens of which the logits exist at once.
-int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t chunks) {
-  constexpr int64_t kChunkElements = int64_t{1} << 23;
-  constexpr int64_t kLeastTokens = 256;
-  if (chunks > 0) return std::max<int64_t>(1, (tokens + chunks - 1) / chunks);
-  return std::max(kLeastTokens, kChunkElements / std::max<int64_t>(1, vocabulary));
-}
 
 // As cross_entropy_(), over logits [T, own rows of the vocabulary]: sum over tokens of weights x
 // (log of the sum of exponentials over all ranks - target logit), the same number on every rank;
@@ -92,7 +85,8 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
   at::Tensor grad_x = at::empty_like(x);
   at::Tensor grad_w = at::zeros(w.sizes(), w.options().dtype(type));
   double loss = 0;
-  const int64_t step = chunk_tokens(tokens, loss_parallel ? w.size(0) : size, chunks);
+  const int64_t step =
+      loss_chunk_tokens(tokens, loss_parallel ? w.size(0) : size, chunks, /*cut=*/true);
   for (int64_t begin = 0; begin < tokens; begin += step) {
     const int64_t count = std::min(step, tokens - begin);
     const at::Tensor labels = labels_T.narrow(0, begin, count);

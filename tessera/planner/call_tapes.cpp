@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/placement.h"
+#include "tessera/config/size_choices.h"
 #include "tessera/planner/tape_parts.h"
 
 namespace tessera {
@@ -15,13 +16,6 @@ bool is_packed(const DatasetConfig& data) {
 }
 
 }  // namespace
-
-int64_t loss_chunk_tokens(int64_t tokens, int64_t rows, int64_t chunks, bool cut) {
-  const int64_t elements = int64_t{1} << (cut ? 23 : 22);
-  constexpr int64_t kLeastTokens = 256;
-  if (chunks > 0) return std::max<int64_t>(1, (tokens + chunks - 1) / chunks);
-  return std::max(kLeastTokens, elements / std::max<int64_t>(1, rows));
-}
 
 LocalSizes::LocalSizes(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                        int64_t rank)

@@ -31,9 +31,6 @@ struct LocalSizes {
   bool packed = false;  // several documents in a sample
 };
 
-/// Tokens of which the loss makes the logits at once: `rows` of the vocabulary at `cut` over tp.
-int64_t loss_chunk_tokens(int64_t tokens, int64_t rows, int64_t chunks, bool cut);
-
 class CallTapes {
  public:
   CallTapes(const Config& config, const ParallelDims& dims, const BatchPlan& batch, int64_t rank);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tessera/config/config.h"
+#include "tessera/config/size_choices.h"
 
 namespace tessera {
 
@@ -24,10 +25,9 @@ inline ContextGrid context_grid(const ParallelismConfig& parallelism, int64_t cp
 /// size up to which they are gathered.
 inline bool in_a_ring(const ParallelismConfig& parallelism, const ContextGrid& grid,
                       int64_t key_bytes) {
-  constexpr int64_t kGatherBytes = int64_t{256} << 20;
   const std::string& asked = parallelism.context_parallel_exchange;
   if (asked != "auto") return asked == "ring";
-  return 2 * key_bytes * grid.outer > kGatherBytes;
+  return 2 * key_bytes * grid.outer > kGatheredKeyBytes;
 }
 
 }  // namespace tessera
