@@ -84,6 +84,17 @@ void RunRecord::record_step(const StepMetrics& metrics, const DeviceMesh& mesh) 
   if (mesh.rank() == 0) steps.push_back(metrics);
 }
 
+void RunRecord::follow(TrainerOptions& options, int64_t steps) {
+  options.on_gradients = [this](int64_t step, const ParamTable& table, const DeviceMesh& mesh) {
+    if (step == 1) record_gradients(table, mesh);
+  };
+  options.on_step = [this, steps](const StepMetrics& metrics, const ParamTable& table,
+                                  const DeviceMesh& mesh) {
+    record_step(metrics, mesh);
+    if (metrics.step == steps) record_values(table, mesh);
+  };
+}
+
 std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64_t steps,
                                       const std::shared_ptr<const SampleSource>& source,
                                       const Faults& faults) {
@@ -98,14 +109,7 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
   options.on_model = [&](ParallelModel& model, const DeviceMesh& mesh) {
     record->stream.watch(model, mesh);
   };
-  options.on_gradients = [&](int64_t step, const ParamTable& table, const DeviceMesh& mesh) {
-    if (step == 1) record->record_gradients(table, mesh);
-  };
-  options.on_step = [&](const StepMetrics& metrics, const ParamTable& table,
-                        const DeviceMesh& mesh) {
-    record->record_step(metrics, mesh);
-    if (metrics.step == steps) record->record_values(table, mesh);
-  };
+  record->follow(options, steps);
   run_ranks(static_cast<int>(ranks),
             [&](const ProcessGroup& world) { Trainer(alone, world, options).run(); });
   return record;

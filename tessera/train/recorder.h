@@ -19,12 +19,18 @@
 
 namespace tessera {
 
+struct TrainerOptions;
+
 /// What a run of thread ranks did. Filled through record_*(), called by every rank.
 class RunRecord {
  public:
   void record_gradients(const ParamTable& table, const DeviceMesh& mesh);
   void record_values(const ParamTable& table, const DeviceMesh& mesh);
   void record_step(const StepMetrics& metrics, const DeviceMesh& mesh);
+
+  /// Has a trainer record every step, the gradients of the first and the values after the last of
+  /// `steps`. Must outlive its run.
+  void follow(TrainerOptions& options, int64_t steps);
 
   std::vector<std::string> names;               // in the order of the model (first stage first)
   std::map<std::string, at::Tensor> gradients;  // of step 1, before clipping, whole

@@ -39,14 +39,7 @@ std::unique_ptr<RunRecord> train_by(Transport transport, Config config, int64_t 
   TrainerOptions options;
   options.source = open_training_data(config);
   options.stop_after = steps;
-  options.on_gradients = [&](int64_t step, const ParamTable& table, const DeviceMesh& mesh) {
-    if (step == 1) record->record_gradients(table, mesh);
-  };
-  options.on_step = [&](const StepMetrics& metrics, const ParamTable& table,
-                        const DeviceMesh& mesh) {
-    record->record_step(metrics, mesh);
-    if (metrics.step == steps) record->record_values(table, mesh);
-  };
+  record->follow(options, steps);
   run_process_ranks(static_cast<int>(ranks), transport,
                     [&](const ProcessGroup& world) { Trainer(config, world, options).run(); });
   return record;
