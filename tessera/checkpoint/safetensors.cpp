@@ -175,28 +175,12 @@ at::Tensor SafetensorsFile::read_box(const std::string& name, const Box& box) co
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
                                      std::vector<SafetensorsEntry> entries,
                                      SafetensorsMetadata metadata)
-    : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
+    : path_(std::move(path)), file_(path_) {
   SafetensorsHeader header{std::move(entries), std::move(metadata)};
   const std::string front = format_safetensors_header(header);
   entries_ = std::move(header.entries);
   data_start_ = front.size();
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) {
-    throw CheckpointError(temporary_.string() + ": cannot be written: " + reason());
-  }
-  try {
-    write_bytes(front.data(), front.size());
-  } catch (...) {
-    ::close(descriptor_);
-    ::unlink(temporary_.c_str());
-    throw;
-  }
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  write_bytes(front.data(), front.size());
 }
 
 void SafetensorsWriter::append(const at::Tensor& piece) {
@@ -220,12 +204,7 @@ void SafetensorsWriter::close() {
     in_entry_ = 0;
   }
   TESSERA_CHECK_EQ(current_, entries_.size(), path_.string(), ": tensors are missing");
-  if (::fsync(descriptor_) != 0 || ::close(std::exchange(descriptor_, -1)) != 0 ||
-      ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const std::string why = reason();
-    ::unlink(temporary_.c_str());
-    throw CheckpointError(path_.string() + ": cannot be written: " + why);
-  }
+  file_.close();
 }
 
 std::vector<uint64_t> SafetensorsWriter::offsets() const {
@@ -239,19 +218,7 @@ void SafetensorsWriter::write_bytes(const char* bytes, uint64_t count) {
     // Up to the end of a block, so that a whole block is summed where it lies.
     const uint64_t piece = std::min(count, kSumBlock - bytes_written_ % kSumBlock);
     sums_.add(bytes, piece);
-    for (uint64_t done = 0; done < piece;) {
-      const ssize_t written = ::write(descriptor_, bytes + done, piece - done);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) {
-        throw CheckpointError(temporary_.string() + ": cannot be written: " + reason());
-      }
-      done += static_cast<uint64_t>(written);
-    }
-    // The disk starts now, so that the flush at the end has little left to do.
-    if (piece == kSumBlock) {
-      ::sync_file_range(descriptor_, static_cast<off_t>(bytes_written_), static_cast<off_t>(piece),
-                        SYNC_FILE_RANGE_WRITE);
-    }
+    file_.append(bytes, piece);
     bytes_written_ += piece;
     bytes += piece;
     count -= piece;

@@ -10,6 +10,7 @@
 
 #include "tessera/base/placement.h"
 #include "tessera/checkpoint/block_sums.h"
+#include "tessera/checkpoint/durable_file.h"
 #include "tessera/checkpoint/safetensors_header.h"
 
 namespace tessera {
@@ -45,15 +46,13 @@ class SafetensorsFile {
 };
 
 /// Writes a .safetensors file front to back, so that no more than the piece at hand is in memory.
-/// The file appears under its name when close() succeeds, never half written.
+/// The file appears under its name when close() succeeds, never half written; without close(),
+/// never.
 class SafetensorsWriter {
  public:
   /// `entries` in the order in which they will come (begin and end are ignored).
   SafetensorsWriter(std::filesystem::path path, std::vector<SafetensorsEntry> entries,
                     SafetensorsMetadata metadata = {});
-  ~SafetensorsWriter();  // without close(): the file is thrown away
-  SafetensorsWriter(const SafetensorsWriter&) = delete;
-  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
   /// The next elements of the file, of any shape, cast to the type of the entry they belong to; a
   /// tensor may come in several pieces, no piece may reach into the next tensor.
@@ -73,8 +72,7 @@ class SafetensorsWriter {
   void write_bytes(const char* bytes, uint64_t count);
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
-  int descriptor_ = -1;
+  DurableFile file_;
   std::vector<SafetensorsEntry> entries_;
   size_t current_ = 0;     // entry that the next piece belongs to
   uint64_t in_entry_ = 0;  // bytes of it that are written

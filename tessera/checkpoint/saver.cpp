@@ -1,5 +1,8 @@
 #include "tessera/checkpoint/saver.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +15,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr int kBehindNice = 10;
 
 void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
   const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
@@ -95,8 +100,11 @@ void CheckpointSaver::save(const RunPosition& position) {
   files.world = world.size();
   RankFiles rank_files(table_, optimizer_, files, options_.async);
   if (options_.async) {
-    writing_ = std::async(std::launch::async,
-                          [this, rank_files = std::move(rank_files)] { return write(rank_files); });
+    writing_ = std::async(std::launch::async, [this, rank_files = std::move(rank_files)] {
+      // The steps that go on have the processors first. On Linux this holds for the thread alone.
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kBehindNice);
+      return write(rank_files);
+    });
     return;
   }
   std::promise<std::string> done;

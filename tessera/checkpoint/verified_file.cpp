@@ -66,15 +66,7 @@ void VerifiedFile::read_block(uint64_t block, char* out) {
 void VerifiedFile::read(uint64_t offset, uint64_t count, char* out) {
   TESSERA_CHECK(offset <= bytes_ && count <= bytes_ - offset, path_.string(), ": bytes ", offset,
                 " and ", count, " more of ", bytes_);
-  uint64_t fetched = offset;
   while (count > 0) {
-    const uint64_t end = offset + count;
-    if (count > kSumBlock && fetched < std::min(end, offset + kAhead / 2)) {
-      const uint64_t until = std::min(end, offset + kAhead);
-      ::posix_fadvise(descriptor_, static_cast<off_t>(fetched), static_cast<off_t>(until - fetched),
-                      POSIX_FADV_WILLNEED);
-      fetched = until;
-    }
     const uint64_t block = offset / kSumBlock;
     const uint64_t within = offset % kSumBlock;
     uint64_t taken = 0;
