@@ -213,5 +213,31 @@ TEST_F(ProcessTraining, TermEndsAfterAWholeStep) {
   EXPECT_GE(steps_of("out").size(), 2u);
 }
 
+// 50 steps of the model of `make train`, on its text.
+TEST_F(ProcessTraining, BFloat16HasTheCurveOfFloat32) {
+  const std::string demonstration =
+      (std::filesystem::path(TESSERA_SOURCE_DIR) / "configs/train_small.yaml").string();
+  const auto curve = [&](const std::string& type) {
+    const CommandResult run =
+        sh("tessera train --config '" + demonstration + "' --set training.steps=50 --set " +
+           "lr_scheduler.total_steps=1000 --set model.compute_dtype=" + type +
+           " --set output_dir=" + type);
+    EXPECT_EQ(run.code, 0) << run.err;
+    return steps_of(type);
+  };
+  ASSERT_EQ(sh("tessera preprocess --input $(find /usr/share/common-licenses -type f | sort) "
+               "--output data/train_small --tokenizer byte --append-eod")
+                .code,
+            0);
+  const std::vector<Step> wide = curve("float32"), narrow = curve("bfloat16");
+  ASSERT_EQ(wide.size(), 50u);
+  ASSERT_EQ(narrow.size(), 50u);
+  EXPECT_LT(wide.back().loss, 0.6 * wide.front().loss);
+  EXPECT_NE(wide.back().loss, narrow.back().loss);
+  for (size_t step = 40; step < 50; ++step) {
+    EXPECT_NEAR(narrow[step].loss / wide[step].loss, 1.0, 1e-2) << "step " << step + 1;
+  }
+}
+
 }  // namespace
 }  // namespace tessera
