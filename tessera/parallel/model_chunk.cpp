@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "tessera/base/error.h"
@@ -25,9 +26,11 @@ void ModelChunk::prefetch(size_t call) {
   for (ShardedUnit* unit : calls_[call].units) unit->prefetch();
 }
 
-void ModelChunk::end_use(size_t call, bool free) {
+void ModelChunk::end_use(size_t call, bool free, size_t next) {
   for (ShardedUnit* unit : calls_[call].units) {
-    unit->end_use(free && !policy_.keep_until_step_ends);
+    const bool used_next = next < calls_.size() &&
+                           std::ranges::find(calls_[next].units, unit) != calls_[next].units.end();
+    unit->end_use(free && !used_next && !policy_.keep_until_step_ends);
   }
 }
 
@@ -65,7 +68,7 @@ bool ModelChunk::ForwardRun::step() {
   for (size_t o = 0; o < passed_on; ++o) tensors_.push_back(saved.outputs[o].detach());
   if (call.recompute) saved.outputs.clear();
   frame_.calls.push_back(std::move(saved));
-  chunk_->end_use(next_, call.reshard_after_forward);
+  chunk_->end_use(next_, call.reshard_after_forward, next_ + 1);
   ++next_;
   return true;
 }
@@ -133,7 +136,7 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   for (const at::Tensor& input : saved.inputs) {
     input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
   }
-  end_use(index, /*free=*/true);
+  end_use(index, /*free=*/true, index - 1);  // beyond all calls after the first
   const TimelineSpan span(timeline_, "reduce", call.name);
   // Full gradients of two calls at most: those of the one before went on their way behind this one.
   for (ShardedUnit* unit : reducing_) unit->wait_reduce();

@@ -111,7 +111,8 @@ class ModelChunk {
                                         std::vector<at::Tensor> output_grads, bool defer);
   void unshard(size_t call);
   void prefetch(size_t call);
-  void end_use(size_t call, bool free);
+  /// `next` call in this pass, if there is one: what it uses too stays.
+  void end_use(size_t call, bool free, size_t next);
 
   std::vector<Call> calls_;
   ShardingPolicy policy_;

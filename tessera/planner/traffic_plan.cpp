@@ -6,14 +6,31 @@
 namespace tessera {
 namespace {
 
-// Gathers of a unit in a step: one for each stretch over which its weights stay.
-int64_t gathers_per_step(const ReshardPolicy& policy, const ModelUnit& unit, bool tied_head,
-                         int64_t micro_batches) {
+// What uses an embedding beside the look-up of tokens.
+struct EmbeddingUses {
+  bool head = false;        // tied
+  bool prediction = false;  // of several tokens
+};
+
+EmbeddingUses embedding_uses(const StageUnits& stage) {
+  EmbeddingUses uses;
+  for (const ModelUnit& unit : stage.units) {
+    if (!unit.uses_embedding) continue;
+    (unit.kind == ModelUnit::Kind::kHead ? uses.head : uses.prediction) = true;
+  }
+  return uses;
+}
+
+// Gathers of a unit in a step: one for each stretch over which its weights stay. The head follows
+// on the prediction of several tokens, which uses the head's weights too: they stay in between.
+int64_t gathers_per_step(const ReshardPolicy& policy, const ModelUnit& unit,
+                         const EmbeddingUses& embedding, int64_t micro_batches) {
   if (policy.keep_all_step) return 1;
   const int64_t head_uses = policy.keep_head ? 1 : 2;
   int64_t uses = unit.kind == ModelUnit::Kind::kHead ? head_uses : 2;
-  if (unit.kind == ModelUnit::Kind::kEmbedding && tied_head) {
-    uses = unit.is_copy ? head_uses : uses + head_uses;
+  if (unit.kind == ModelUnit::Kind::kEmbedding) {
+    const int64_t others = embedding.head ? head_uses : embedding.prediction ? 2 : 0;
+    uses = unit.is_copy ? others : uses + others;
   }
   return uses * micro_batches;
 }
@@ -30,11 +47,12 @@ struct UnitBytes {
   int64_t reduced = 0;  // full gradients but for its own part
 };
 
-// A tied matrix on the first and the last stage of a pipeline.
+// A matrix on the first and the last stage of a pipeline: tied, or used to predict several tokens.
 int64_t shared_embedding_bytes(const Config& config, const ParallelDims& dims,
                                const StageUnits& stage, int64_t rank) {
   const int64_t pp = dims.index_on(Axis::kPp, rank);
-  if (!config.model.tie_word_embeddings || dims.pp == 1) return 0;
+  const bool shared = config.model.tie_word_embeddings || config.model.num_nextn_predict_layers > 0;
+  if (!shared || dims.pp == 1) return 0;
   if (pp != 0 && pp != dims.pp - 1) return 0;
   int64_t elements = 0;
   for (const ModelUnit& unit : stage.units) {
@@ -60,10 +78,7 @@ std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const Para
   const ReshardPolicy policy = reshard_policy(config, dims);
   const DType master = master_dtype(config.model);
   const int64_t reductions = policy.reduce_once ? 1 : micro_batches;
-  bool tied_head = false;
-  for (const ModelUnit& unit : stage.units) {
-    if (unit.kind == ModelUnit::Kind::kHead && unit.uses_embedding) tied_head = true;
-  }
+  const EmbeddingUses embedding = embedding_uses(stage);
 
   std::map<std::string, TrafficPlan> plan;
   int64_t owned_bytes = 0;
@@ -83,12 +98,12 @@ std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const Para
       bytes.reduced += (full - owned) * size_of(sent);
       owned_bytes += owned * size_of(master);
     }
-    const int64_t gathers = gathers_per_step(policy, unit, tied_head, micro_batches);
+    const int64_t gathers = gathers_per_step(policy, unit, embedding, micro_batches);
     for (const auto& [axis, bytes] : by_axis) {
       const int64_t n = axis == "efsdp" ? dims.efsdp() : dims.fsdp();
       if (n == 1) continue;
-      // The copy of a tied matrix travels in the message of the head's unit.
-      const bool alone = !(unit.is_copy && tied_head);
+      // A copy travels in the message of the unit that uses it.
+      const bool alone = !unit.is_copy;
       count(plan[axis], "all_gather", alone ? gathers : 0, gathers * (n - 1) * bytes.own);
       count(plan[axis], "reduce_scatter", alone ? reductions : 0, reductions * bytes.reduced);
     }

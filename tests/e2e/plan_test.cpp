@@ -123,6 +123,10 @@ std::vector<std::string> select(const std::string& modules) {
 const std::vector<std::string> kExperts = {shard(-1), "parallelism.expert_parallel=2",
                                            "model.moe_router_force_expert_balance=true"};
 
+const std::vector<std::string> kMtp = {
+    "checkpoint.load_path=''", "model.num_nextn_predict_layers=1", "model.mtp_loss_factor=0.3"};
+const std::vector<std::string> kTied = with(kMtp, {"model.tie_word_embeddings=true"});
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts, PlanAgainstRun,
     testing::Values(
@@ -161,7 +165,32 @@ INSTANTIATE_TEST_SUITE_P(
         PlannedLayout{"qwen3_moe64", {"ep2", 2, with({local_batch(4)}, kExperts)}},
         PlannedLayout{"qwen3_moe_aux64",
                       {"ep2_tp2_full", 4, with(with({local_batch(4), tp(2)}, kExperts), kFull)}},
-        PlannedLayout{"deepseek_v3_64", {"tp2", 2, {shard(-1), tp(2), local_batch(8)}}}),
+        PlannedLayout{"deepseek_v3_64", {"tp2", 2, {shard(-1), tp(2), local_batch(8)}}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp", 2, with({shard(2), local_batch(4), policy("default")}, kMtp)}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp_always", 2, with({shard(2), local_batch(2), policy("always")}, kMtp)}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp_tied", 2, with({shard(2), local_batch(4), policy("default")}, kTied)}},
+        PlannedLayout{
+            "deepseek_v3_64",
+            {"mtp_tied_always", 2, with({shard(2), local_batch(2), policy("always")}, kTied)}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp_pp2_shard2_always", 4,
+                       with({shard(-1), pp(2), kAuto, local_batch(2), policy("always")}, kMtp)}},
+        PlannedLayout{
+            "deepseek_v3_64",
+            {"mtp_tied_pp2_shard2", 4, with({shard(-1), pp(2), kAuto, local_batch(2)}, kTied)}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp_tied_pp2_shard2_always", 4,
+                       with({shard(-1), pp(2), kAuto, local_batch(1), policy("always")}, kTied)}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp_tp2_shard2", 4, with({shard(-1), tp(2), local_batch(4)}, kMtp)}},
+        PlannedLayout{"deepseek_v3_64",
+                      {"mtp_cp2", 2,
+                       with({shard(-1), local_batch(4), "parallelism.context_parallel=2",
+                             "model.use_attn_mask_compression=true"},
+                            kMtp)}}),
     [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
 
 }  // namespace
