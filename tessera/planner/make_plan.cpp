@@ -1,4 +1,5 @@
-#include <array>
+#include <algorithm>
+#include <map>
 
 #include "tessera/config/derive.h"
 #include "tessera/planner/activation_traffic.h"
@@ -7,33 +8,72 @@
 #include "tessera/planner/flops.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"
+#include "tessera/planner/placement_rules.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
 
 namespace tessera {
 namespace {
 
-// What a rank holds and sends depends on these alone: replicas are computed once.
-using Place = std::array<int64_t, 5>;
+// Ranks that hold and send the same, so that each kind is planned once. Beside its place on cp,
+// what a rank of a stage does depends only on the sizes of its parts: of the tokens, of the
+// vocabulary and of every tensor, as gathered and as its own.
+class Likeness {
+ public:
+  Likeness(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
+           const StageUnits& stage)
+      : dims_(dims),
+        tokens_(batch.local_batch * config.model.seq_length / dims.cp),
+        vocabulary_(config.model.vocab_size) {
+    for (const ModelUnit& unit : stage.units) {
+      for (const TensorGroup& group : unit.tensors) {
+        for (const auto& cuts : {compute_cuts_of(group.role, config.model, dims),
+                                 cuts_of(group.role, config.model, dims)}) {
+          if (cuts.empty()) continue;
+          const CutTensor tensor{group.shape, cuts};
+          if (std::find(tensors_.begin(), tensors_.end(), tensor) == tensors_.end()) {
+            tensors_.push_back(tensor);
+          }
+        }
+      }
+    }
+  }
 
-Place place_of(const ParallelDims& dims, int64_t rank) {
-  return {dims.index_on(Axis::kPp, rank), dims.index_on(Axis::kFsdp, rank),
-          dims.index_on(Axis::kTp, rank), dims.index_on(Axis::kEp, rank),
-          dims.index_on(Axis::kEfsdp, rank)};
-}
+  std::vector<int64_t> of(int64_t rank) const {
+    const int64_t tp = dims_.index_on(Axis::kTp, rank);
+    std::vector<int64_t> sizes = {dims_.index_on(Axis::kPp, rank), dims_.index_on(Axis::kCp, rank),
+                                  part_of(tokens_, dims_.tp, tp).size(),
+                                  part_of(vocabulary_, dims_.tp, tp).size()};
+    for (const auto& [shape, cuts] : tensors_) {
+      sizes.push_back(local_elements(shape, cuts, dims_, rank));
+    }
+    return sizes;
+  }
+
+ private:
+  using CutTensor = std::pair<std::vector<int64_t>, std::vector<AxisCut>>;
+
+  const ParallelDims& dims_;
+  const int64_t tokens_, vocabulary_;
+  std::vector<CutTensor> tensors_;
+};
 
 void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
   const PipelineSchedule schedule =
       make_schedule(schedule_options(config, plan.dims, plan.batch.micro_batches));
-  std::map<Place, int64_t> planned;
+  std::vector<Likeness> likeness;
+  for (const StageUnits& stage : stages) {
+    likeness.emplace_back(config, plan.dims, plan.batch, stage);
+  }
+  std::map<std::vector<int64_t>, int64_t> planned;
   for (int64_t rank = 0; rank < plan.dims.world; ++rank) {
-    const auto [entry, is_new] = planned.emplace(place_of(plan.dims, rank), rank);
+    const auto pp = static_cast<size_t>(plan.dims.index_on(Axis::kPp, rank));
+    const auto [entry, is_new] = planned.emplace(likeness[pp].of(rank), rank);
     if (!is_new) {
       plan.memory.push_back(plan.memory[static_cast<size_t>(entry->second)]);
       plan.traffic.push_back(plan.traffic[static_cast<size_t>(entry->second)]);
       continue;
     }
-    const auto pp = static_cast<size_t>(plan.dims.index_on(Axis::kPp, rank));
     const StageUnits& stage = stages[pp];
     plan.memory.push_back(plan_memory(config, plan.dims, plan.batch, schedule, stage, rank));
     auto traffic = plan_traffic(config, plan.dims, stage, plan.batch.micro_batches, rank);

@@ -9,8 +9,11 @@
 namespace tessera {
 namespace {
 
+// Up to so many all are shown, else half of them; --json has the rest.
 constexpr int64_t kRanksShown = 16;
-constexpr size_t kLineWidth = 100;
+constexpr int64_t kStagesShown = 8;
+constexpr size_t kGroupsWidth = 76;  // of a line of 100
+constexpr size_t kListWidth = 150;   // to be pasted: over two lines at most
 constexpr std::ptrdiff_t kTableLines = 8;
 
 std::string count_text(int64_t count) {
@@ -28,9 +31,18 @@ std::string joined(const std::vector<std::string>& parts, const std::string& sep
   return text;
 }
 
+// A group's ranks are equally far apart: a long one is {0-63} or {0 4 … 252}.
 std::string set_text(const std::vector<int64_t>& ranks) {
   std::vector<std::string> parts;
-  for (const int64_t rank : ranks) parts.push_back(std::to_string(rank));
+  size_t width = 0;
+  for (const int64_t rank : ranks) {
+    parts.push_back(std::to_string(rank));
+    width += parts.back().size() + 1;
+    if (width <= kGroupsWidth) continue;
+    return ranks[1] == ranks[0] + 1
+               ? fmt::format("{{{}-{}}}", ranks.front(), ranks.back())
+               : fmt::format("{{{} {} … {}}}", ranks[0], ranks[1], ranks.back());
+  }
   return "{" + joined(parts, " ") + "}";
 }
 
@@ -38,7 +50,7 @@ std::string groups_text(const std::vector<std::vector<int64_t>>& groups) {
   std::string text;
   for (size_t i = 0; i < groups.size(); ++i) {
     const std::string group = set_text(groups[i]);
-    if (!text.empty() && text.size() + group.size() > kLineWidth - 24) {
+    if (!text.empty() && text.size() + group.size() > kGroupsWidth) {
       return text + fmt::format(" … {} groups", groups.size());
     }
     text += (text.empty() ? "" : " ") + group;
@@ -92,35 +104,58 @@ std::string chunk_text(const ChunkPlan& chunk) {
   return text + fmt::format(" ({})", count_text(chunk.parameters));
 }
 
+// All, or of many the first, the last and `one`.
+std::vector<int64_t> shown_stages(int64_t stages, int64_t one) {
+  std::vector<int64_t> shown;
+  for (int64_t pp = 0; pp < stages; ++pp) {
+    const bool outer = pp < kStagesShown / 2 || pp == stages - 1;
+    if (stages <= kStagesShown || outer || pp == one) shown.push_back(pp);
+  }
+  return shown;
+}
+
+std::string stages_left_out(int64_t stages) {
+  return stages <= kStagesShown ? "" : fmt::format("         … {} stages (all: --json)\n", stages);
+}
+
 std::string stages_text(const Plan& plan) {
   std::string text;
-  for (size_t pp = 0; pp < plan.stages.size(); ++pp) {
+  const auto stages = static_cast<int64_t>(plan.stages.size());
+  for (const int64_t pp : shown_stages(stages, 0)) {
     std::vector<std::string> chunks;
-    for (const ChunkPlan& chunk : plan.stages[pp].chunks) chunks.push_back(chunk_text(chunk));
+    for (const ChunkPlan& chunk : plan.stages[static_cast<size_t>(pp)].chunks) {
+      chunks.push_back(chunk_text(chunk));
+    }
     text +=
         fmt::format("{} {:>3}: {}\n", pp == 0 ? "stages  " : "        ", pp, joined(chunks, "; "));
   }
-  return text;
+  return text + stages_left_out(stages);
 }
 
-// Rank whose memory is the largest, among those of a stage.
-size_t largest_rank(const Plan& plan, int64_t pp) {
-  size_t best = plan.memory.size();
-  for (size_t rank = 0; rank < plan.memory.size(); ++rank) {
-    if (plan.dims.index_on(Axis::kPp, static_cast<int64_t>(rank)) != pp) continue;
-    if (best == plan.memory.size() || plan.memory[rank].peak > plan.memory[best].peak) {
-      best = rank;
+// [pp] The rank whose memory is the largest, among those of a stage.
+std::vector<size_t> largest_ranks(const Plan& plan) {
+  const size_t of_stage = plan.memory.size() / static_cast<size_t>(plan.dims.pp);
+  std::vector<size_t> largest;
+  for (size_t first = 0; first < plan.memory.size(); first += of_stage) {
+    size_t best = first;
+    for (size_t rank = first; rank < first + of_stage; ++rank) {
+      if (plan.memory[rank].peak > plan.memory[best].peak) best = rank;
     }
+    largest.push_back(best);
   }
-  return best;
+  return largest;
 }
 
 std::string memory_text(const Plan& plan) {
   std::string text = fmt::format("memory   {:<16}{:>14}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}\n",
                                  "of a rank", "parameters", "weights", "gradients", "moments",
                                  "gathered", "activations", "peak");
-  for (int64_t pp = 0; pp < plan.dims.pp; ++pp) {
-    const size_t rank = largest_rank(plan, pp);
+  const std::vector<size_t> largest = largest_ranks(plan);
+  const auto fullest = std::max_element(largest.begin(), largest.end(), [&](size_t a, size_t b) {
+    return plan.memory[a].peak < plan.memory[b].peak;
+  });
+  for (const int64_t pp : shown_stages(plan.dims.pp, fullest - largest.begin())) {
+    const size_t rank = largest[static_cast<size_t>(pp)];
     const MemoryPlan& m = plan.memory[rank];
     const std::string who = plan.dims.pp == 1 ? fmt::format("largest: {}", rank)
                                               : fmt::format("stage {}: {}", pp, rank);
@@ -129,7 +164,7 @@ std::string memory_text(const Plan& plan) {
                         bytes_text(m.moments), bytes_text(m.gathered), bytes_text(m.activations),
                         bytes_text(m.peak));
   }
-  return text;
+  return text + stages_left_out(plan.dims.pp);
 }
 
 std::string traffic_text(const Plan& plan) {
@@ -205,16 +240,21 @@ std::string table_text(const std::string& table) {
 std::string pipeline_text(const PipelinePlan& plan) {
   std::string text = fmt::format("pipeline {} micro-batches: idle {:.1f} % of the work\n",
                                  plan.micro_batches, 100.0 * plan.idle_over_ideal);
-  for (size_t pp = 0; pp < plan.idle_share.size(); ++pp) {
+  const auto stages = static_cast<int64_t>(plan.idle_share.size());
+  for (const int64_t pp : shown_stages(stages, 0)) {
+    const auto at = static_cast<size_t>(pp);
     text +=
         fmt::format("         stage {}: idle {:.1f} % of the step, at most {} chunk{} in flight\n",
-                    pp, 100.0 * plan.idle_share[pp], plan.peak_live_chunks[pp],
-                    plan.peak_live_chunks[pp] == 1 ? "" : "s");
+                    pp, 100.0 * plan.idle_share[at], plan.peak_live_chunks[at],
+                    plan.peak_live_chunks[at] == 1 ? "" : "s");
   }
+  text += stages_left_out(stages);
   if (!plan.better_layers.empty()) {
+    const std::string list = "[\"" + joined(plan.better_layers, "\", \"") + "\"]";
     text += fmt::format(
-        "         with pipeline_parallel_layers_per_stage: [\"{}\"] idle {:.1f} % of the work\n",
-        joined(plan.better_layers, "\", \""), 100.0 * plan.better_idle_over_ideal);
+        "         with pipeline_parallel_layers_per_stage: {} idle {:.1f} % of the work\n",
+        list.size() > kListWidth ? "better_layers_per_stage of --json" : list,
+        100.0 * plan.better_idle_over_ideal);
   }
   return text + table_text(plan.table);
 }
@@ -229,7 +269,7 @@ std::string ranks_text(const Plan& plan) {
   text += "rank";
   for (const Axis axis : axes) text += fmt::format(" {:>12}", axis_name(axis));
   text += "\n";
-  const int64_t shown = std::min(plan.dims.world, kRanksShown);
+  const int64_t shown = plan.dims.world <= kRanksShown ? plan.dims.world : kRanksShown / 2;
   for (int64_t rank = 0; rank < shown; ++rank) {
     text += fmt::format("        {:>4}", rank);
     for (const Axis axis : axes) text += fmt::format(" {:>12}", plan.dims.index_on(axis, rank));

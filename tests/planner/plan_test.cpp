@@ -5,10 +5,15 @@
 
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tessera/base/error.h"
 #include "tessera/config/load.h"
 #include "tessera/config/model_spec.h"
+#include "tessera/planner/activation_traffic.h"
+#include "tessera/planner/memory_plan.h"
+#include "tessera/planner/pipeline_plan.h"
+#include "tessera/planner/stage_units.h"
 
 namespace tessera {
 namespace {
@@ -156,6 +161,69 @@ INSTANTIATE_TEST_SUITE_P(All, PlanOfEveryScene,
                                          std::pair{"ep", 8}, std::pair{"ep_deredundancy", 16},
                                          std::pair{"two_nodes", 16}, std::pair{"train_small", 8}),
                          [](const auto& info) { return std::string(info.param.first); });
+
+// Ranks that hold the same are planned once; sizes here leave uneven and empty parts.
+TEST(Plan, EveryRankIsAsIfPlannedAlone) {
+  const std::vector<std::string> odd = {"model.vocab_size=263", "model.hidden_size=80",
+                                        "model.head_dim=10", "model.intermediate_size=176"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), odd.begin(), odd.end());
+    return more;
+  };
+  const std::vector<std::tuple<const char*, int64_t, std::vector<std::string>>> cases = {
+      {"fsdp", 96, with({"training.global_batch_size=96"})},
+      {"hsdp", 48, with({"parallelism.data_parallel_shard=12", "training.global_batch_size=48"})},
+      {"tp", 24, with({"parallelism.tensor_parallel=4", "training.global_batch_size=12"})},
+      {"cp_colossal", 8, {"parallelism.context_parallel_balance=contiguous"}},
+      {"cp_hybrid", 8, {}},
+      {"pp_auto", 24, with({"training.global_batch_size=24", "model.tie_word_embeddings=true"})},
+      {"ep", 16, {"training.global_batch_size=16"}},
+      {"ep_deredundancy", 16, {}},
+  };
+  for (const auto& [name, world, overrides] : cases) {
+    const Config config = load(name, overrides);
+    const Plan p = make_plan(config, world);
+    const auto units = assign_units(model_units(config.model), plan_stages(config, p.dims));
+    const PipelineSchedule schedule =
+        make_schedule(schedule_options(config, p.dims, p.batch.micro_batches));
+    ASSERT_EQ(p.memory.size(), static_cast<size_t>(world)) << name;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      const auto pp = static_cast<size_t>(p.dims.index_on(Axis::kPp, rank));
+      EXPECT_EQ(p.memory[r], plan_memory(config, p.dims, p.batch, schedule, units[pp], rank))
+          << name << " rank " << rank;
+      auto traffic = plan_traffic(config, p.dims, units[pp], p.batch.micro_batches, rank);
+      add_activation_traffic(config, p.dims, p.batch, p.stages[pp], units[pp], rank, traffic);
+      EXPECT_EQ(p.traffic[r], traffic) << name << " rank " << rank;
+    }
+  }
+}
+
+TEST(Plan, ALargeLayoutFitsAScreenToo) {
+  const auto lines_of = [](const Plan& p) {
+    std::istringstream text(to_text(p));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  };
+  const Plan sharded = plan("fsdp", 16384, {"training.global_batch_size=16384"});
+  EXPECT_THAT(to_text(sharded), HasSubstr("dp_shard = fsdp = batch = loss: {0-16383}\n"));
+  const Plan mixed =
+      plan("pp_list", 16384,
+           {"parallelism.pipeline_parallel=32", "parallelism.tensor_parallel=8",
+            "parallelism.data_parallel_shard=32", "parallelism.pipeline_parallel_interleave_num=1",
+            "parallelism.pipeline_parallel_layers_per_stage=auto", "model.num_hidden_layers=64",
+            "training.global_batch_size=1024"});
+  EXPECT_THAT(to_text(mixed), HasSubstr("dp_shard = fsdp: {0 8 … 248} {1 9 … 249}"));
+  EXPECT_THAT(to_text(mixed), HasSubstr("… 512 groups\n"));
+  EXPECT_THAT(to_text(mixed), HasSubstr("… 32 stages (all: --json)\n"));
+  EXPECT_THAT(to_text(mixed), HasSubstr("stage 31: idle"));
+  for (const Plan* p : {&sharded, &mixed}) {
+    const std::vector<std::string> lines = lines_of(*p);
+    EXPECT_LE(lines.size(), 56u) << to_text(*p);
+    for (const std::string& line : lines) EXPECT_LE(line.size(), 160u) << line;
+  }
+}
 
 TEST(PlanMemory, ExactBytesOfAWorkedExample) {
   // 3 ranks and a vocabulary of 257: ceil(257 / 3) = 86 rows on ranks 0 and 1, 85 on rank 2.
