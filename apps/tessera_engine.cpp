@@ -113,7 +113,9 @@ int export_checkpoint(const FolderFlags& flags) {
 }
 
 int inspect(const FolderFlags& flags) {
-  std::cout << inspect_folder(flags.path, flags.verify) << std::flush;
+  const bool is_folder = std::filesystem::is_directory(flags.path);
+  std::cout << (is_folder ? inspect_folder : inspect_weight_file)(flags.path, flags.verify)
+            << std::flush;
   return static_cast<int>(ExitCode::kDone);
 }
 

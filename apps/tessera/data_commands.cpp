@@ -16,6 +16,8 @@
 namespace tessera {
 namespace {
 
+namespace fs = std::filesystem;
+
 void add_preprocess(CLI::App& app, Command& command) {
   struct Flags {
     PreprocessOptions options;
@@ -62,6 +64,32 @@ void add_preprocess(CLI::App& app, Command& command) {
   });
 }
 
+bool is_folder_or_weights(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) ||
+         (path.extension() == ".safetensors" && fs::exists(path, error));
+}
+
+// `path` without .bin or .idx. Throws ConfigError that says what is there instead.
+std::string token_prefix_or_throw(const std::string& path) {
+  std::string prefix = path;
+  for (const std::string ending : {".bin", ".idx"}) {
+    if (prefix.ends_with(ending)) prefix.resize(prefix.size() - ending.size());
+  }
+  if (is_token_file(prefix)) return prefix;
+  std::error_code error;
+  if (fs::exists(prefix + ".bin", error) || fs::exists(prefix + ".idx", error)) {
+    throw ConfigError(path + ": no token file: " + prefix + ".bin and " + prefix +
+                      ".idx are not both there");
+  }
+  if (fs::exists(path, error)) {
+    throw ConfigError(path +
+                      ": neither a token file (.bin, .idx), nor a .safetensors file, nor "
+                      "the folder of a checkpoint or model");
+  }
+  throw ConfigError(path + ": no such file or folder, and no token file " + prefix + ".bin, .idx");
+}
+
 void add_inspect(CLI::App& app, Command& command) {
   struct Flags {
     std::string path;
@@ -70,34 +98,28 @@ void add_inspect(CLI::App& app, Command& command) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* inspect = app.add_subcommand(
-      "inspect", "says what a token file, a checkpoint or a model holds, and checks it");
+      "inspect", "says what a token file, a checkpoint, a model or its file holds, and checks it");
   inspect
       ->add_option("path", flags->path,
                    "a .bin/.idx pair, with or without the ending; a checkpoint or the folder of "
-                   "several; a Hugging Face folder")
+                   "several; a Hugging Face folder; a .safetensors file")
       ->required();
   inspect->add_flag("--verify", flags->verify, "reads every token, or every byte of every file");
   inspect->add_option("--eod", flags->eod, "counts this id (with --verify)")
       ->check(CLI::NonNegativeNumber);
   inspect->footer(
       "Examples:\n  tessera inspect data/text\n  tessera inspect data/text --verify\n"
-      "  tessera inspect output/checkpoint --verify");
+      "  tessera inspect output/checkpoint --verify\n  tessera inspect model/model.safetensors");
   inspect->callback([flags, &command] {
     command = [flags] {
-      if (std::error_code error; std::filesystem::is_directory(flags->path, error)) {
+      if (is_folder_or_weights(flags->path)) {
+        if (flags->eod >= 0) throw ConfigError("--eod: only a token file has tokens to count");
         std::vector<std::string> engine = {sibling_program("tessera-engine"), "inspect",
                                            flags->path};
         if (flags->verify) engine.emplace_back("--verify");
         become_engine(engine, WorldOfProcess{});
       }
-      std::string prefix = flags->path;
-      for (const std::string ending : {".bin", ".idx"}) {
-        if (prefix.ends_with(ending)) prefix.resize(prefix.size() - ending.size());
-      }
-      if (!is_token_file(prefix)) {
-        throw ConfigError(flags->path + ": no token file: " + prefix + ".bin and " + prefix +
-                          ".idx are not both there");
-      }
+      const std::string prefix = token_prefix_or_throw(flags->path);
       std::optional<int64_t> eod;
       if (flags->eod >= 0) eod = flags->eod;
       std::cout << to_text(inspect_token_file(prefix, flags->verify, eod));

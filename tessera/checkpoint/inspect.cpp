@@ -138,29 +138,37 @@ void check_finite(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   }
 }
 
-std::string describe_hf(const fs::path& folder, bool verify) {
-  std::ostringstream tensors;
+struct WeightFiles {
+  uint64_t bytes = 0;  // of the files
   int64_t parameters = 0;
-  size_t count = 0;
-  uint64_t bytes = 0;
-  size_t files = 0;
-  for (const fs::path& path : hf_weight_files(folder)) {
-    const SafetensorsFile file(path);
-    ++files;
+  size_t tensors = 0;
+  std::ostringstream lines;  // one a tensor
+
+  // Opens and checks one more.
+  SafetensorsFile add(const fs::path& path, bool verify) {
+    SafetensorsFile file(path);
     bytes += fs::file_size(path);
     for (const auto& [name, entry] : file.entries()) {
       if (verify) check_finite(file, entry);
-      line(tensors, name, shape_text(entry.shape), *safetensors_name(entry.dtype), "");
+      line(lines, name, shape_text(entry.shape), *safetensors_name(entry.dtype),
+           ", " + std::to_string(entry.bytes()) + " bytes");
       parameters += elements(entry.shape);
-      ++count;
+      ++tensors;
     }
+    return file;
   }
+};
+
+std::string describe_hf(const fs::path& folder, bool verify) {
+  WeightFiles weights;
+  const std::vector<fs::path> files = hf_weight_files(folder);
+  for (const fs::path& path : files) weights.add(path, verify);
   std::ostringstream out;
   out << folder.string() << ": weights in Hugging Face's form\n"
-      << "parameters: " << parameters << " in " << count << " tensors\n"
-      << "files: " << files << " (" << size_text(bytes) << ")\n"
+      << "parameters: " << weights.parameters << " in " << weights.tensors << " tensors\n"
+      << "files: " << files.size() << " (" << size_text(weights.bytes) << ")\n"
       << (verify ? "every weight is finite\n" : "every header is sound\n") << "weights:\n"
-      << tensors.str();
+      << weights.lines.str();
   return out.str();
 }
 
@@ -176,6 +184,24 @@ std::string inspect_folder(const fs::path& given, bool verify) {
   if (is_hf_folder(folder)) return describe_hf(folder, verify);
   checkpoints_at(folder);  // says what is there instead
   return describe_root(folder, verify);
+}
+
+std::string inspect_weight_file(const fs::path& path, bool verify) {
+  WeightFiles weights;
+  const SafetensorsFile file = weights.add(path, verify);
+  std::map<std::string_view, uint64_t> by_dtype;
+  for (const auto& [name, entry] : file.entries()) {
+    by_dtype[*safetensors_name(entry.dtype)] += entry.bytes();
+  }
+  std::ostringstream out;
+  out << path.string() << ": safetensors, " << size_text(weights.bytes) << '\n'
+      << "elements: " << weights.parameters << " in " << weights.tensors << " tensors";
+  for (const auto& [dtype, bytes] : by_dtype) out << "; " << dtype << ' ' << size_text(bytes);
+  out << '\n';
+  if (!file.metadata().empty()) out << "metadata: " << pairs(file.metadata()) << '\n';
+  out << (verify ? "every element is finite\n" : "the header is sound\n") << "tensors:\n"
+      << weights.lines.str();
+  return out.str();
 }
 
 }  // namespace tessera

@@ -11,4 +11,8 @@ namespace tessera {
 /// that names the damaged file.
 std::string inspect_folder(const std::filesystem::path& folder, bool verify);
 
+/// What one .safetensors file holds: name, shape, dtype and bytes of every tensor, totals. With
+/// `verify` no weight may be infinite or not a number. Throws CheckpointError that names it.
+std::string inspect_weight_file(const std::filesystem::path& file, bool verify);
+
 }  // namespace tessera

@@ -132,12 +132,21 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
   std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  for (size_t i = 1; i < header.entries.size(); ++i) {
-    if (header.entries[i].begin < header.entries[i - 1].end) {
-      damaged(file, "'" + header.entries[i - 1].name + "' and '" + header.entries[i].name +
-                        "' share bytes");
+  // The format allows no holes.
+  const auto nobodys = [&](uint64_t begin, uint64_t end) {
+    if (begin == end) return;
+    damaged(file, detail::concat("bytes ", begin, " to ", end, " of its data are in no tensor"));
+  };
+  uint64_t end = 0;
+  for (size_t i = 0; i < header.entries.size(); ++i) {
+    const SafetensorsEntry& entry = header.entries[i];
+    if (entry.begin < end) {
+      damaged(file, "'" + header.entries[i - 1].name + "' and '" + entry.name + "' share bytes");
     }
+    nobodys(end, entry.begin);
+    end = entry.end;
   }
+  nobodys(end, data_bytes);
   return header;
 }
 

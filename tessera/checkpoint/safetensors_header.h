@@ -37,7 +37,8 @@ std::optional<std::string_view> safetensors_name(at::ScalarType dtype);
 std::optional<at::ScalarType> safetensors_dtype(std::string_view name);
 
 /// Reads the JSON text of a header whose data have `data_bytes`. Every entry is checked (type,
-/// shape, place, size, overlap) before it is believed. Throws CheckpointError that names `file`.
+/// shape, place, size; no overlaps, no holes) before it is believed. Throws CheckpointError that
+/// names `file`.
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes,
                                            const std::filesystem::path& file);
 

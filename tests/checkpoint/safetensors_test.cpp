@@ -178,6 +178,8 @@ TEST(Safetensors, DamagedHeadersAreNamed) {
   expect(R"({"t": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},)"
          R"( "u": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})",
          "share bytes");
+  expect(entry("\"F32\"", "[1]", "[0, 4]"), "bytes 4 to 8 of its data are in no tensor");
+  expect(entry("\"F32\"", "[1]", "[4, 8]"), "bytes 0 to 4 of its data are in no tensor");
   expect(R"({"__metadata__": {"a": 1}})", "__metadata__");
 
   write_raw(path, 1u << 30, "{}");

@@ -13,6 +13,7 @@ namespace {
 
 using test::ProgramResult;
 using test::run_program;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
@@ -183,6 +184,48 @@ TEST(Front, PreprocessInspectAndDryRun) {
   EXPECT_EQ(dry.code, 0) << dry.errors;
   EXPECT_THAT(dry.output, HasSubstr("8 ranks"));
   EXPECT_THAT(dry.output, HasSubstr("samples"));
+}
+
+TEST(Front, InspectTellsOneWeightFileAndRefusesADamagedOne) {
+  TemporaryFolder folder;
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},)"
+      R"("model.norm.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("bias":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})";
+  const std::string length = {static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0};
+  const std::string path = folder / "model.safetensors";
+  write_file(path, length + header + std::string(32, '\0'));
+  const ProgramResult seen = tessera_program({"inspect", path, "--verify"});
+  EXPECT_EQ(seen.code, 0) << seen.errors;
+  EXPECT_THAT(seen.output, HasSubstr("elements: 10 in 2 tensors"));
+  EXPECT_THAT(seen.output, ContainsRegex("  model.norm.weight +\\[2, 3\\] F32, 24 bytes\n"));
+  EXPECT_THAT(seen.output, ContainsRegex("  bias +\\[4\\] BF16, 8 bytes\n"));
+  EXPECT_THAT(seen.output, HasSubstr("format pt"));
+
+  for (const size_t bytes : {4u, 60u, 200u}) {  // data, header cut short; no header
+    write_file(path,
+               (length + header + std::string(32, '\0')).substr(0, header.size() + 40 - bytes));
+    const ProgramResult damaged = tessera_program({"inspect", path});
+    EXPECT_EQ(damaged.code, 4);
+    EXPECT_THAT(damaged.errors, MatchesRegex("error: [^\n]*model.safetensors[^\n]*\n"));
+    EXPECT_EQ(damaged.output, "");
+  }
+  EXPECT_EQ(tessera_program({"inspect", path, "--eod", "3"}).code, 2);
+}
+
+TEST(Front, InspectSaysWhatIsNotThere) {
+  TemporaryFolder folder;
+  write_file(folder / "config.json", "{}");
+  write_file(folder / "half.bin", "12");
+  const auto errors = [&](const std::string& name) {
+    const ProgramResult result = tessera_program({"inspect", folder / name});
+    EXPECT_EQ(result.code, 2) << name;
+    return result.errors;
+  };
+  EXPECT_THAT(errors("none"), HasSubstr("none: no such file or folder"));
+  EXPECT_THAT(errors("none.safetensors"), HasSubstr("no such file or folder"));
+  EXPECT_THAT(errors("config.json"), HasSubstr("neither a token file (.bin, .idx)"));
+  EXPECT_THAT(errors("half.idx"), HasSubstr("are not both there"));
 }
 
 TEST(Front, MissingDataStopARunButNotAPlan) {
