@@ -26,11 +26,12 @@ RankDevice choose_device(const std::string& target, int devices, const RankPlace
     throw ConfigError(field + std::to_string(place.local_processes) +
                       " workers of this host have " + std::to_string(devices) + " CUDA devices");
   }
-  if (enough) return {own, "device_target " + target + ": ranks compute on CUDA devices"};
+  const std::string open = "; context.device_target leaves it open";
+  if (enough) return {own, "ranks compute on CUDA devices" + open};
   const std::string why = devices == 0             ? "no CUDA device here"
                           : place.thread_ranks > 1 ? "thread ranks"
                                                    : "fewer CUDA devices than workers";
-  return {at::kCPU, "device_target " + target + ": ranks compute on the CPU (" + why + ")"};
+  return {at::kCPU, "ranks compute on the CPU (" + why + ")" + open};
 }
 
 int cuda_devices() {

@@ -31,7 +31,8 @@ TEST(RankDevice, OneRankADevice) {
 TEST(RankDevice, WhatTheFileLeavesOpenIsSaid) {
   EXPECT_THAT(choose_device("Ascend", 4, {0, 4, 1}).choice, HasSubstr("on CUDA devices"));
   EXPECT_EQ(choose_device("Ascend", 0, {}).device, at::Device(at::kCPU));
-  EXPECT_THAT(choose_device("Ascend", 0, {}).choice, HasSubstr("on the CPU (no CUDA device here)"));
+  EXPECT_THAT(choose_device("Ascend", 0, {}).choice,
+              HasSubstr("on the CPU (no CUDA device here); context.device_target leaves it open"));
   EXPECT_THAT(choose_device("Ascend", 1, {0, 1, 8}).choice, HasSubstr("on the CPU (thread ranks)"));
   EXPECT_THAT(choose_device("Ascend", 2, {3, 4, 1}).choice, HasSubstr("fewer CUDA devices"));
   EXPECT_EQ(choose_device("CPU", 4, {}).choice, "");
