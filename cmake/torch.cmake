@@ -13,6 +13,18 @@ if(NOT EXISTS ${torch_dir}/lib/libtorch_cpu.so)
   message(FATAL_ERROR "No libtorch in ${torch_dir}: run tools/setup.sh, or set TESSERA_TORCH_DIR to a "
                       "site-packages/torch of version 2.13.0.")
 endif()
+# The linker does not ask for what libtorch itself needs: said here, not when a program starts.
+file(GLOB torch_main_libraries ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libtorch_cuda.so)
+execute_process(COMMAND ldd ${torch_main_libraries} OUTPUT_VARIABLE torch_needs ERROR_QUIET)
+string(REGEX MATCHALL "[^ \t\n]+ => not found" torch_lacks "${torch_needs}")
+if(torch_lacks)
+  list(REMOVE_DUPLICATES torch_lacks)
+  list(TRANSFORM torch_lacks REPLACE " => not found" "")
+  list(JOIN torch_lacks ", " torch_lacks)
+  message(FATAL_ERROR "The libtorch in ${torch_dir} needs libraries that are not here: ${torch_lacks}. "
+                      "A CUDA build has them from the nvidia-* packages that pip installs beside it; "
+                      "without TESSERA_TORCH_DIR tools/setup.sh fetches a complete one.")
+endif()
 
 add_library(torch_cpu_iface INTERFACE)
 # -idirafter: torch ships a copy of fmt that must not shadow the one spdlog was built with.
