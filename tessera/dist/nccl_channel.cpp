@@ -20,12 +20,16 @@ using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
 struct Posted {
   NcclChannel::Operation operation;
+  int64_t number = 0;  // in the lane
   std::promise<WorkPointer> started;
 
-  void run(c10d::ProcessGroupNCCL& group) {
+  void run(c10d::ProcessGroupNCCL& group, OperationWatch::Lane& lane) {
     try {
-      started.set_value(operation(group));
+      const WorkPointer work = operation(group);
+      lane.started(number, [work] { return work->isCompleted(); });
+      started.set_value(work);
     } catch (...) {
+      lane.started(number, [] { return true; });
       started.set_exception(std::current_exception());
     }
   }
@@ -35,6 +39,7 @@ struct Posted {
 
 struct NcclChannel::State {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
+  std::shared_ptr<OperationWatch::Lane> lane;
   c10::Device device = c10::kCPU;
   std::mutex mutex;
   bool connecting = false;
@@ -42,25 +47,29 @@ struct NcclChannel::State {
   std::deque<std::shared_ptr<Posted>> waiting;  // for the connection
 };
 
-NcclChannel::NcclChannel(c10::intrusive_ptr<c10d::Store> store, const std::string& key, bool sender,
+NcclChannel::NcclChannel(c10::intrusive_ptr<c10d::Store> store,
+                         std::shared_ptr<OperationWatch::Lane> lane, bool sender,
                          c10::Device device, std::chrono::milliseconds timeout)
     : state_(std::make_shared<State>()) {
   const auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  options->group_name = key;
+  options->group_name = lane->key;
   state_->device = device;
   state_->group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
-      c10::make_intrusive<c10d::PrefixStore>(key, std::move(store)), sender ? 0 : 1, 2, options);
+      c10::make_intrusive<c10d::PrefixStore>(lane->key, std::move(store)), sender ? 0 : 1, 2,
+      options);
+  state_->lane = std::move(lane);
 }
 
-std::function<void()> NcclChannel::post(Operation operation) {
+std::function<void()> NcclChannel::post(std::string what, Operation operation) {
   const auto posted = std::make_shared<Posted>();
   posted->operation = std::move(operation);
+  posted->number = state_->lane->begin(std::move(what));
   const std::shared_future<WorkPointer> started = posted->started.get_future().share();
   const auto wait = [started] { started.get()->wait(); };
   const std::lock_guard lock(state_->mutex);
   if (state_->connected) {
-    posted->run(*state_->group);
+    posted->run(*state_->group, *state_->lane);
     return wait;
   }
   state_->waiting.push_back(posted);
@@ -80,7 +89,7 @@ void NcclChannel::connect(const std::shared_ptr<State>& state) {
     const std::shared_ptr<Posted> next = state->waiting.front();
     state->waiting.pop_front();
     lock.unlock();
-    next->run(*state->group);
+    next->run(*state->group, *state->lane);
     lock.lock();
   }
   state->connected = true;

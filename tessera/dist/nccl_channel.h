@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 
+#include "tessera/dist/operation_watch.h"
+
 namespace c10d {
 class ProcessGroupNCCL;
 class Store;
@@ -25,13 +27,15 @@ class NcclChannel {
   using Operation =
       std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroupNCCL& two_ranks)>;
 
-  /// Rank 0 of the two sends, rank 1 receives. `key` is what both call it in the store.
-  NcclChannel(c10::intrusive_ptr<c10d::Store> store, const std::string& key, bool sender,
-              c10::Device device, std::chrono::milliseconds timeout);
+  /// Rank 0 of the two sends, rank 1 receives. `lane` watches over what is posted; its key is what
+  /// both call the channel in the store.
+  NcclChannel(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<OperationWatch::Lane> lane,
+              bool sender, c10::Device device, std::chrono::milliseconds timeout);
 
   /// Operations run in the order of posting. The result, called once, waits until this one is
-  /// posted and makes the current stream wait for it; it throws what went wrong.
-  std::function<void()> post(Operation operation);
+  /// posted and makes the current stream wait for it; it throws what went wrong. `what` names the
+  /// operation.
+  std::function<void()> post(std::string what, Operation operation);
 
  private:
   struct State;

@@ -6,12 +6,15 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/base/placement.h"
 #include "tessera/dist/nccl_channel.h"
+#include "tessera/dist/operation_watch.h"
 #include "tessera/dist/process_group_impl.h"
 #include "tessera/dist/single_group.h"
 
@@ -20,15 +23,25 @@ namespace {
 
 using Tensors = ProcessGroup::Tensors;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+using Works = std::vector<WorkPointer>;  // of one operation, complete in this order
 
 struct NcclWorld {
   std::shared_ptr<MeetingPoint> meeting;
   at::Device device = at::kCPU;
+  std::unique_ptr<OperationWatch> watch;  // gone before the meeting
 
   c10::intrusive_ptr<c10d::Store> store() const {
     return c10::intrusive_ptr<c10d::Store>::reclaim_copy(&meeting->store());
   }
+  // After it c10d ends the process without saying who is missing; the watch has by then.
+  std::chrono::milliseconds last_resort() const { return 2 * meeting->options().timeout; }
 };
+
+// The host may be deep in the driver, waiting for the device: nothing can be thrown there.
+void end_process(const std::string& message) {
+  log_error(message);
+  std::_Exit(static_cast<int>(ExitCode::kComm));
+}
 
 c10d::ReduceOp::RedOpType nccl_operation(ReduceOp op) {
   switch (op) {
@@ -81,6 +94,7 @@ class DeviceWork : public Work::Impl {
 struct GroupState {
   std::shared_ptr<const NcclWorld> world;
   std::string key;                                     // in the store
+  std::shared_ptr<OperationWatch::Lane> lane;          // of the collectives
   int splits = 0;                                      // made of this group
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> members;  // made on first use
   std::map<std::tuple<int, int, int64_t>, std::unique_ptr<NcclChannel>> channels;
@@ -101,6 +115,7 @@ class NcclGroup : public ProcessGroup::Impl {
     auto state = std::make_shared<GroupState>();
     state->world = state_->world;
     state->key = detail::concat(state_->key, "/", number, ".", own.front());
+    state->lane = state_->world->watch->lane(state->key, own);
     state->self = single_impl(ranks[rank], name, device());
     return std::make_shared<NcclGroup>(std::move(state), host, name);
   }
@@ -127,8 +142,9 @@ class NcclGroup : public ProcessGroup::Impl {
         memory_of(full[i]).copy_(outputs[i].narrow(0, 0, full[i].size(0)));
       }
     };
-    return started("all_gather", {members().allgather_into_tensor_coalesced(outputs, inputs)},
-                   then);
+    return start(
+        "all_gather",
+        [&] { return Works{members().allgather_into_tensor_coalesced(outputs, inputs)}; }, then);
   }
 
   Work reduce_scatter(Tensors shards, Tensors full, bool accumulate) override {
@@ -151,15 +167,17 @@ class NcclGroup : public ProcessGroup::Impl {
         accumulate ? memory_of(shards[i]).add_(own) : memory_of(shards[i]).copy_(own);
       }
     };
-    return started("reduce_scatter", {members().reduce_scatter_tensor_coalesced(outputs, inputs)},
-                   then);
+    return start(
+        "reduce_scatter",
+        [&] { return Works{members().reduce_scatter_tensor_coalesced(outputs, inputs)}; }, then);
   }
 
   Work all_reduce(Tensors tensors, ReduceOp op) override {
     if (on_host(tensors)) return host_.all_reduce(std::move(tensors), op);
     c10d::AllreduceCoalescedOptions options;
     options.reduceOp = nccl_operation(op);
-    return started("all_reduce", {members().allreduce_coalesced(tensors, options)});
+    return start("all_reduce",
+                 [&] { return Works{members().allreduce_coalesced(tensors, options)}; });
   }
 
   Work all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_splits,
@@ -169,26 +187,29 @@ class NcclGroup : public ProcessGroup::Impl {
                               std::move(in_splits));
     }
     at::Tensor to = memory_of(out), from = memory_of(in);
-    return started("all_to_all", {members().alltoall_base(to, from, out_splits, in_splits)});
+    return start("all_to_all",
+                 [&] { return Works{members().alltoall_base(to, from, out_splits, in_splits)}; });
   }
 
   Work broadcast(Tensors tensors, int root) override {
     if (on_host(tensors)) return host_.broadcast(std::move(tensors), root);
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    std::vector<WorkPointer> works;
-    for (const at::Tensor& tensor : tensors) {
-      Tensors one = {tensor};
-      works.push_back(members().broadcast(one, options));
-    }
-    return started("broadcast", works);
+    return start("broadcast", [&] {
+      Works works;
+      for (const at::Tensor& tensor : tensors) {
+        Tensors one = {tensor};
+        works.push_back(members().broadcast(one, options));
+      }
+      return works;
+    });
   }
 
   Work send(at::Tensor tensor, int peer, int64_t tag) override {
     if (on_host({tensor})) return host_.send(std::move(tensor), peer, tag);
     if (peer == rank) return state_->self->send(std::move(tensor), 0, tag);
     const at::Tensor copy = memory_of(tensor).clone();
-    channel(rank, peer, tag).post([copy](c10d::ProcessGroupNCCL& two) {
+    channel(rank, peer, tag).post(what("send"), [copy](c10d::ProcessGroupNCCL& two) {
       Tensors one = {copy};
       return two.send(one, 1, 0);
     });
@@ -199,7 +220,7 @@ class NcclGroup : public ProcessGroup::Impl {
     if (on_host({tensor})) return host_.recv(std::move(tensor), peer, tag);
     if (peer == rank) return state_->self->recv(std::move(tensor), 0, tag);
     const at::Tensor memory = memory_of(tensor);
-    auto wait = channel(peer, rank, tag).post([memory](c10d::ProcessGroupNCCL& two) {
+    auto wait = channel(peer, rank, tag).post(what("recv"), [memory](c10d::ProcessGroupNCCL& two) {
       Tensors one = {memory};
       return two.recv(one, 0, 0);
     });
@@ -213,17 +234,22 @@ class NcclGroup : public ProcessGroup::Impl {
     return std::string(operation) + " in group " + name + " (NCCL)";
   }
 
-  Work started(const char* operation, const std::vector<WorkPointer>& works,
-               std::function<void()> then = nullptr) {
+  // `post` waits for the others when it is the group's first.
+  Work start(const char* operation, const std::function<Works()>& post,
+             std::function<void()> then = nullptr) {
+    const std::string text = what(operation);
+    const int64_t number = state_->lane->begin(text);
+    const Works works = post();
+    state_->lane->started(number, [last = works.back()] { return last->isCompleted(); });
     std::vector<std::function<void()>> waits;
     for (const WorkPointer& work : works) waits.emplace_back([work] { work->wait(); });
-    return Work(std::make_shared<DeviceWork>(what(operation), std::move(waits), std::move(then)));
+    return Work(std::make_shared<DeviceWork>(text, std::move(waits), std::move(then)));
   }
 
   c10d::ProcessGroupNCCL& members() {
     if (!state_->members) {
       const auto options = c10d::ProcessGroupNCCL::Options::create();
-      options->timeout = state_->world->meeting->options().timeout;
+      options->timeout = state_->world->last_resort();
       options->group_name = state_->key;
       state_->members = c10::make_intrusive<c10d::ProcessGroupNCCL>(
           c10::make_intrusive<c10d::PrefixStore>(state_->key, state_->world->store()), rank, size(),
@@ -238,10 +264,11 @@ class NcclGroup : public ProcessGroup::Impl {
     const int64_t lane = tag % 4;
     std::unique_ptr<NcclChannel>& made = state_->channels[{from, to, lane}];
     if (!made) {
+      const std::string key =
+          detail::concat(state_->key, "/", ranks[from], "-", ranks[to], ".", lane);
       made = std::make_unique<NcclChannel>(
-          state_->world->store(),
-          detail::concat(state_->key, "/", ranks[from], "-", ranks[to], ".", lane), from == rank,
-          device(), state_->world->meeting->options().timeout);
+          state_->world->store(), state_->world->watch->lane(key, {ranks[from], ranks[to]}),
+          from == rank, device(), state_->world->last_resort());
     }
     return *made;
   }
@@ -257,9 +284,15 @@ ProcessGroup nccl_group(std::shared_ptr<MeetingPoint> meeting, const ProcessGrou
   auto world = std::make_shared<NcclWorld>();
   world->meeting = std::move(meeting);
   world->device = device;
+  OperationWatch::Options watching;
+  watching.rank = host.ranks()[static_cast<size_t>(host.rank())];
+  watching.timeout = world->meeting->options().timeout;
+  watching.report = end_process;
+  world->watch = std::make_unique<OperationWatch>(world->store()->clone(), std::move(watching));
   auto state = std::make_shared<GroupState>();
-  state->world = std::move(world);
   state->key = "nccl";
+  state->lane = world->watch->lane(state->key, host.ranks());
+  state->world = std::move(world);
   state->self = single_impl(host.ranks()[static_cast<size_t>(host.rank())], host.name(), device);
   return ProcessGroup(std::make_shared<NcclGroup>(std::move(state), host, host.name()));
 }

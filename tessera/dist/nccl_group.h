@@ -3,7 +3,8 @@
 // Collectives between processes with a device each, over NCCL. Tensors in host memory (counts,
 // texts, hashes) take the way of ranks without devices, so that callers need not know.
 //
-// Timeouts: NCCL's watchdog (c10d) ends a process whose operation does not complete in time; the
+// Timeouts: an operation that does not complete in time ends the process (exit code 3) with a line
+// that names it, its group and the ranks that have not started it (operation_watch.h); the
 // launcher then ends the others. A sum's order is NCCL's: fixed for a given set of devices, but not
 // member 0 first.
 
