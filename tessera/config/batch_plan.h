@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+/// Far above any real step; plans and runs hold a list of a step's micro-batches.
+constexpr int64_t kMostMicroBatches = int64_t{1} << 20;
+
 /// How an update's samples are cut. `micro_batches` = floor(global / (batch ranks * local)).
 struct BatchPlan {
   int64_t batch_ranks = 1;      // dp_replicate * dp_shard

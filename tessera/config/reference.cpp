@@ -19,7 +19,8 @@ together.
 A run is one YAML file. `--set section.field=value` replaces a value; it is parsed as YAML and reported
 like a line of the file. Unknown keys are refused in every section. Types are checked: a bool is no int,
 an int is a float, `1e-8` is a float with or without a dot. A relative path means what exists beside the
-file, else below the working directory.
+file, else below the working directory. In `model`, `lr_scheduler` and `train_dataset.dataloader` a null
+means that the key is left out.
 
 | effect | meaning |
 |---|---|

@@ -38,7 +38,7 @@ void check_heads(Checker& check) {
   }
   if (check.good({"model.head_dim"}) && m.head_dim % 2 != 0) {
     check.error("model.head_dim", "must be even for the rotary embedding",
-                std::to_string(m.head_dim > 1 ? m.head_dim - 1 : 2) + ", " +
+                (m.head_dim > 1 ? std::to_string(m.head_dim - 1) + ", " : "") +
                     std::to_string(m.head_dim + 1));
   }
 }
@@ -65,7 +65,8 @@ void check_latent_attention(Checker& check) {
 void check_rope(Checker& check) {
   const RopeScaling& rope = check.config.model.rope_scaling;
   const bool scaled = rope.rope_type != "default";
-  if (scaled && !check.given("model.rope_scaling.factor") && rope.rope_type != "yarn") {
+  if (scaled && check.good({"model.rope_scaling.rope_type"}) &&
+      !check.given("model.rope_scaling.factor") && rope.rope_type != "yarn") {
     check.error("model.rope_scaling.factor", "is needed with rope_type " + rope.rope_type);
   }
   if (rope.rope_type == "llama3") {

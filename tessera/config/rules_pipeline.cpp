@@ -142,6 +142,12 @@ void check_batch(Checker& check) {
                 "must be at least " + product + " = " + std::to_string(smallest),
                 std::to_string(smallest) +
                     (local > 0 ? "; or local_batch_size " + std::to_string(local) : ""));
+  } else if (plan.micro_batches > kMostMicroBatches) {
+    check.error("training.global_batch_size",
+                "makes " + std::to_string(plan.micro_batches) + " micro-batches of " + product +
+                    " = " + std::to_string(smallest) + "; at most " +
+                    std::to_string(kMostMicroBatches) + " are run in a step",
+                std::to_string(kMostMicroBatches * smallest));
   } else if (plan.effective_batch != plan.asked_batch) {
     check.warning("training.global_batch_size",
                   "is no multiple of " + product + ": the effective batch is " +

@@ -1,4 +1,7 @@
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
+
+#include <sstream>
 
 #include "tessera/config/value.h"
 
@@ -20,6 +23,10 @@ class Converter {
     if (++nodes_ > kMaxNodes || depth > kMaxDepth) {
       if (!overflowed_) report(value.source, path, "", "the document is too deep or too large");
       overflowed_ = true;
+      return value;
+    }
+    if (!is_known(node.Tag())) {
+      report(value.source, path, node.Tag(), "is no tag that is known here");
       return value;
     }
     switch (node.Type()) {
@@ -46,6 +53,15 @@ class Converter {
   }
 
  private:
+  static bool is_known(const std::string& tag) {
+    const std::string core = "tag:yaml.org,2002:";
+    if (!tag.starts_with(core)) return tag.empty() || tag == "?" || tag == "!";
+    for (const char* type : {"str", "int", "float", "bool", "null", "map", "seq"}) {
+      if (tag == core + type) return true;
+    }
+    return false;
+  }
+
   Source source_of(const YAML::Node& node) const {
     const YAML::Mark mark = node.Mark();
     return {name_, with_lines_ && !mark.is_null() ? mark.line + 1 : 0};
@@ -109,6 +125,20 @@ class Converter {
   bool overflowed_ = false;
 };
 
+// Tabs are hard to see, and what the parser says of them names something else.
+std::string tab_hint(const std::string& text) {
+  int line_number = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    ++line_number;
+    const size_t indent = line.find_first_not_of(" \t");
+    if (line.substr(0, indent).find('\t') != std::string::npos && indent != std::string::npos) {
+      return "; a tab indents line " + std::to_string(line_number) + ", where YAML takes spaces";
+    }
+  }
+  return "";
+}
+
 Value parse(const std::string& text, const std::string& name, bool with_lines,
             std::vector<Issue>& issues) {
   try {
@@ -128,7 +158,9 @@ Value parse(const std::string& text, const std::string& name, bool with_lines,
   } catch (const YAML::Exception& error) {
     Issue issue;
     issue.source = {name, with_lines && !error.mark.is_null() ? error.mark.line + 1 : 0};
-    issue.rule = "not valid YAML: " + error.msg;
+    issue.rule = dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr
+                     ? "the document is too deep or too large"
+                     : "not valid YAML: " + error.msg + tab_hint(text);
     issues.push_back(issue);
     Value empty;
     empty.source = {name, 0};

@@ -1,5 +1,7 @@
 #include <sentencepiece_processor.h>
 
+#include <filesystem>
+
 #include "tessera/base/error.h"
 #include "tessera/data/tokenizer.h"
 
@@ -10,6 +12,9 @@ namespace {
 class SentencePieceTokenizer : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const std::string& path) {
+    if (std::error_code error; std::filesystem::is_directory(path, error)) {
+      throw ConfigError(path + ": no SentencePiece model: a folder");
+    }
     const auto status = processor_.Load(path);
     if (!status.ok()) {
       throw ConfigError(path + ": no SentencePiece model: " + status.ToString());

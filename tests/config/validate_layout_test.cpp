@@ -1,6 +1,7 @@
 // One test per rule: the base file with one thing wrong. The layout.
 
 #include "config_testing.h"
+#include "tessera/config/batch_plan.h"
 #include "tessera/config/validate.h"
 
 namespace tessera {
@@ -48,6 +49,15 @@ TEST(ValidateLayout, BatchMustBeLargeEnough) {
               HasError("training.global_batch_size",
                        "must be at least data parallel (8) x local_batch_size (2) = 16; nearest "
                        "legal: 16; or local_batch_size 1"));
+}
+
+TEST(ValidateLayout, AStepHasABoundedNumberOfMicroBatches) {
+  const int64_t most = 4 * kMostMicroBatches;
+  EXPECT_THAT(check_base(4, {"training.global_batch_size=" + std::to_string(most)}), HasNoErrors());
+  EXPECT_THAT(check_base(4, {"training.global_batch_size=1073741824"}),
+              HasError("training.global_batch_size",
+                       "makes 268435456 micro-batches of data parallel (4) x local_batch_size (1) "
+                       "= 4; at most 1048576 are run in a step; nearest legal: 4194304"));
 }
 
 TEST(ValidateLayout, BatchThatIsRoundedDownIsNamed) {

@@ -126,12 +126,19 @@ TEST(ValidateModel, LatentAttention) {
 }
 
 TEST(ValidateModel, RotaryScaling) {
+  EXPECT_THAT(check_base(1, {"model.head_dim=7"}),
+              HasError("model.head_dim",
+                       "must be even for the rotary embedding; nearest legal: "
+                       "6, 8"));
+  EXPECT_THAT(check_base(1, {"model.head_dim=1"}), HasError("model.head_dim", "nearest legal: 2"));
   EXPECT_THAT(check_base(1, {"model.rope_scaling={rope_type: linear}"}),
               HasError("model.rope_scaling.factor", "is needed with rope_type linear"));
   EXPECT_THAT(check_base(1, {"model.rope_scaling={type: linear, factor: 2}"}), HasNoErrors());
   EXPECT_THAT(
       check_base(1, {"model.rope_scaling={rope_type: dynamic, factor: 2}"}),
       HasError("model.rope_scaling.rope_type", "must be one of default, linear, llama3, yarn"));
+  EXPECT_THAT(check_base(1, {"model.rope_scaling={rope_type: dynamic}"}),
+              testing::Not(HasError("model.rope_scaling.factor", "is needed")));
   EXPECT_THAT(check_base(1, {"model.rope_scaling={rope_type: linear, factor: 0.5}"}),
               HasError("model.rope_scaling.factor", "must be at least 1"));
   EXPECT_THAT(check_base(1, {"model.rope_scaling={rope_type: llama3, factor: 8}"}),

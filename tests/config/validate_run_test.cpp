@@ -93,6 +93,11 @@ TEST(ValidateRun, Data) {
   EXPECT_THAT(data({"split='1,-1,0'"}), HasError(c + "split", "negative"));
   EXPECT_THAT(data({"split='1,1,1,1'"}), HasError(c + "split", "one to three numbers"));
   EXPECT_THAT(data({"split=none"}), HasError(c + "split", "one to three numbers"));
+  for (const char* split : {"nan,1,1", "inf,1", "9e1,5", "90%,5,5", "train 90"}) {
+    EXPECT_THAT(data({"split='" + std::string(split) + "'"}),
+                HasError(c + "split", "must hold plain numbers"))
+        << split;
+  }
   EXPECT_THAT(data({"split=[949, 50, 1]"}), HasNoErrors());
   EXPECT_THAT(data({"split='[949,50,1]'"}), HasNoErrors());
   EXPECT_THAT(data({"eod=512"}), HasError(c + "eod", "must be below vocab_size (512)"));

@@ -9,6 +9,7 @@ namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Value parse(const std::string& text, std::vector<Issue>& issues) {
   return parse_document(text, "x.yaml", issues);
@@ -94,6 +95,28 @@ TEST(Value, SyntaxErrorsHaveTheirLine) {
   EXPECT_GT(issues[0].source.line, 0);
 }
 
+TEST(Value, ATabThatIndentsIsNamed) {
+  std::vector<Issue> issues;
+  parse("a: 1 # \t\n\nb:\n\tc: 1\n", issues);
+  ASSERT_EQ(issues.size(), 1u);
+  EXPECT_THAT(issues[0].rule, HasSubstr("a tab indents line 4"));
+  issues.clear();
+  parse("a: 1\t\nb: [1, 2\n", issues);
+  ASSERT_EQ(issues.size(), 1u);
+  EXPECT_THAT(issues[0].rule, Not(HasSubstr("a tab")));
+}
+
+TEST(Value, TagsOfOtherLanguagesAreRefused) {
+  std::vector<Issue> issues;
+  parse("a: !!int 2\nb: !!str 2\nc: ! 2\nd: !!map {x: !!seq [1]}\n", issues);
+  EXPECT_TRUE(issues.empty());
+  parse("a: 1\nb: {c: !!python/object:os.system 2}\n", issues);
+  ASSERT_EQ(issues.size(), 1u);
+  EXPECT_EQ(format_issue(issues[0]),
+            "x.yaml:2: b.c = tag:yaml.org,2002:python/object:os.system: is no tag that is known "
+            "here");
+}
+
 TEST(Value, DocumentsThatExplodeAreStopped) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
@@ -108,7 +131,8 @@ TEST(Value, DocumentsThatExplodeAreStopped) {
 
   issues.clear();
   parse("a: " + std::string(5000, '[') + std::string(5000, ']'), issues);
-  EXPECT_EQ(issues.size(), 1u);
+  ASSERT_EQ(issues.size(), 1u);
+  EXPECT_THAT(issues[0].rule, HasSubstr("too deep or too large"));
 }
 
 TEST(Value, JsonIsYaml) {

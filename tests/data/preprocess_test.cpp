@@ -148,6 +148,8 @@ TEST(Tokenizer, SpecsAreByteOrSentencePiece) {
   }
   EXPECT_THAT(message_of<ConfigError>([] { make_tokenizer("sentencepiece:/nowhere.model"); }),
               HasSubstr("/nowhere.model"));
+  EXPECT_THAT(message_of<ConfigError>([] { make_tokenizer("sentencepiece:/"); }),
+              HasSubstr("a folder"));
 }
 
 // tiny.model: BPE, 100 pieces, identity normalisation, trained on an English licence by spm_train;
