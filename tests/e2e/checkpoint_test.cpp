@@ -149,6 +149,12 @@ const std::vector<Layout> kExpertLayouts = {
       "parallelism.npu_nums_per_device=2", ep(4), shard(-1), local_batch(1)}},
 };
 
+// Two experts of a rank over four: half of the ranks hold nothing of them.
+const std::vector<Layout> kFewExpertsLayouts = {
+    {"one", 1, {local_batch(2)}},
+    {"ep2_efsdp4", 8, {ep(2), shard(-1), local_batch(1)}},
+};
+
 // A reference run with AdamW, and layouts that save and load it.
 struct Family {
   std::string name;
@@ -164,6 +170,11 @@ const std::vector<Family> kFamilies = {
      {"optimizer.type=AdamW", "lr_scheduler.learning_rate=0.003",
       "model.moe_router_bias_update_rate=0.01"},
      kExpertLayouts},
+    {"FewExperts",
+     "qwen3_moe_aux64",
+     {"optimizer.type=AdamW", "lr_scheduler.learning_rate=0.003", "model.num_experts=4",
+      "checkpoint.load_path=''"},
+     kFewExpertsLayouts},
 };
 
 Config resumed(const Layout& layout, const std::vector<std::string>& set,
