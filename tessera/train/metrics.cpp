@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/config/load.h"
 
 namespace tessera {
@@ -111,19 +114,30 @@ MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)
   const std::filesystem::path directory = config.output_dir;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  const std::string path = (directory / "metrics.jsonl").string();
-  const std::vector<std::string> kept = lines_up_to(path, kept_samples);
-  file_.open(path);
+  path_ = (directory / "metrics.jsonl").string();
+  const std::vector<std::string> kept = lines_up_to(path_, kept_samples);
+  // In a file of its own until it holds all that is kept: a run may be killed at any moment.
+  const std::string part = path_ + ".part";
+  errno = 0;
+  file_.open(part);
+  for (const std::string& line : kept) file_ << line << '\n';
+  if (file_.flush()) std::filesystem::rename(part, path_, error);
   std::ofstream resolved(directory / "config.yaml");
   resolved << to_yaml(config);
-  if (!file_ || !resolved.flush()) {
-    throw ConfigError("output_dir = " + config.output_dir + ": cannot write to it");
+  if (!file_ || error || !resolved.flush()) {
+    throw ConfigError("output_dir = " + config.output_dir +
+                      ": cannot write to it: " + (error ? error.message() : std::strerror(errno)));
   }
-  for (const std::string& line : kept) file_ << line << '\n';
 }
 
 void MetricsWriter::write(const StepMetrics& metrics) {
+  errno = 0;
   file_ << json_line(metrics) << std::endl;
+  if (!file_ && !lost_) {
+    lost_ = true;
+    log_warning(path_ + ": cannot be written (" + std::strerror(errno) + "): step " +
+                std::to_string(metrics.step) + " and all after it are not in it");
+  }
   seconds_ += metrics.seconds;
   ++written_;
   const std::string clear = terminal_ ? "\r\033[K" : "";

@@ -52,12 +52,16 @@ class MetricsWriter {
   /// that are there up to `kept_samples` (a run that resumes), else afresh. Throws ConfigError when
   /// it cannot.
   MetricsWriter(const Config& config, int64_t kept_samples = 0);
+  /// A file that takes no more (a full disk) does not end the run: it is said once, and the file
+  /// ends there.
   void write(const StepMetrics& metrics);
 
  private:
   int64_t steps_;
   bool terminal_;
+  std::string path_;
   std::ofstream file_;
+  bool lost_ = false;
   double seconds_ = 0;
   int64_t written_ = 0;
 };
