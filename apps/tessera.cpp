@@ -1,8 +1,6 @@
 // tessera: the front of the system. Help, validation, planning, data and launching happen here,
 // without libtorch; only what computes goes to tessera-engine.
 
-#include <iostream>
-
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/launcher/flag_hint.h"

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <iostream>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -91,7 +90,7 @@ int parity(const Flags& flags) {
   options.dtype = *dtype;
   if (!flags.plant.empty()) options.faults = parse_fault(flags.plant);
   const ParityReport report = run_parity(checked_config(flags, flags.ranks), options);
-  std::cout << (flags.json ? parity_json(report) : parity_text(report)) << std::flush;
+  print_result(flags.json ? parity_json(report) : parity_text(report));
   return static_cast<int>(report.passed() ? ExitCode::kDone : ExitCode::kParity);
 }
 
@@ -108,14 +107,13 @@ int export_checkpoint(const FolderFlags& flags) {
                         ": legal are float32, bfloat16, float16, float64");
     }
   }
-  std::cout << export_to_hf(options) << std::flush;
+  print_result(export_to_hf(options));
   return static_cast<int>(ExitCode::kDone);
 }
 
 int inspect(const FolderFlags& flags) {
   const bool is_folder = std::filesystem::is_directory(flags.path);
-  std::cout << (is_folder ? inspect_folder : inspect_weight_file)(flags.path, flags.verify)
-            << std::flush;
+  print_result((is_folder ? inspect_folder : inspect_weight_file)(flags.path, flags.verify));
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <iostream>
 #include <memory>
 
 #include "apps/tessera/commands.h"
@@ -58,7 +57,7 @@ void add_preprocess(CLI::App& app, Command& command) {
       if (report.empty_documents > 0) {
         text += fmt::format("; {} documents without text left out", report.empty_documents);
       }
-      std::cout << text << "\n";
+      print_result(text + "\n");
       return 0;
     };
   });
@@ -121,8 +120,11 @@ void add_inspect(CLI::App& app, Command& command) {
       }
       const std::string prefix = token_prefix_or_throw(flags->path);
       std::optional<int64_t> eod;
-      if (flags->eod >= 0) eod = flags->eod;
-      std::cout << to_text(inspect_token_file(prefix, flags->verify, eod));
+      if (flags->eod >= 0) {
+        if (!flags->verify) throw ConfigError("--eod: counts what --verify reads; give both");
+        eod = flags->eod;
+      }
+      print_result(to_text(inspect_token_file(prefix, flags->verify, eod)));
       return 0;
     };
   });

@@ -1,8 +1,8 @@
-#include <iostream>
 #include <memory>
 
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/config/batch_plan.h"
 #include "tessera/launcher/engine.h"
 #include "tessera/launcher/program_path.h"
@@ -74,7 +74,7 @@ void add_train(CLI::App& app, Command& command) {
       const WorldOfProcess world = world_of_process(flags->given_ranks());
       const Preflight checked = check_before_engine(flags->config, flags->overrides, world);
       if (flags->dry_run) {
-        if (world.speaks()) std::cout << to_text(make_plan(checked.config, world.world));
+        if (world.speaks()) print_result(to_text(make_plan(checked.config, world.world)));
         return 0;
       }
       std::vector<std::string> engine = flags->engine("train", world);

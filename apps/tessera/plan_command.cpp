@@ -1,10 +1,10 @@
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/launcher/preflight.h"
 #include "tessera/planner/plan.h"
 
@@ -77,7 +77,7 @@ void add_plan_command(CLI::App& app, Command& command) {
       options.to_run = false;
       const Preflight checked = preflight(flags->config, flags->overrides, options);
       if (flags->json && !checked.ok()) {
-        std::cout << errors_as_json(checked);
+        print_result(errors_as_json(checked));
         return static_cast<int>(ExitCode::kConfig);
       }
       report_or_throw(checked, flags->config);
@@ -85,7 +85,7 @@ void add_plan_command(CLI::App& app, Command& command) {
         write_or_throw(flags->svg, pipeline_svg(checked.config, flags->ranks));
       }
       const Plan result = make_plan(checked.config, flags->ranks);
-      std::cout << (flags->json ? to_json(result) : to_text(result));
+      print_result(flags->json ? to_json(result) : to_text(result));
       return 0;
     };
   });

@@ -1,7 +1,12 @@
 #include "tessera/base/log.h"
 
 #include <unistd.h>
+
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "tessera/base/error.h"
 
 namespace tessera {
 namespace {
@@ -29,5 +34,13 @@ void log_info(const std::string& message) { write_line("", message); }
 void log_warning(const std::string& message) { write_line("warning: ", message); }
 
 void log_error(const std::string& message) { write_line("error: ", message); }
+
+void print_result(const std::string& text) {
+  errno = 0;
+  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written < text.size() || std::fflush(stdout) != 0) {
+    throw ConfigError(std::string("standard output: cannot be written: ") + std::strerror(errno));
+  }
+}
 
 }  // namespace tessera

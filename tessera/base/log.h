@@ -10,4 +10,8 @@ void log_info(const std::string& message);
 void log_warning(const std::string& message);
 void log_error(const std::string& message);
 
+/// Writes what a command was asked for to standard output. Throws ConfigError when it cannot be
+/// written whole, as on a full disk.
+void print_result(const std::string& text);
+
 }  // namespace tessera

@@ -67,8 +67,12 @@ void MeetingPoint::check_job() {
     throw CommError("no answer from rank 0 at " + place() + ": " + first_line(error));
   }
   if (found != options_.job) {
-    throw CommError("the meeting point " + place() + " belongs to another job (" + found +
-                    ", not " + options_.job + ")");
+    const auto named = [](const std::string& job) {
+      return job.empty() ? "one without a name" : job;
+    };
+    throw CommError("the meeting point " + place() + " belongs to another job (" + named(found) +
+                    ", not " + named(options_.job) +
+                    "): choose another port with --master_port (MASTER_PORT)");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/launcher/engine.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -44,6 +45,9 @@ Preflight check_before_engine(const std::string& config, const std::vector<std::
 }
 
 void become_engine(const std::vector<std::string>& command, const WorldOfProcess& world) {
+  if (std::error_code error; std::filesystem::current_path(error).empty()) {
+    throw ConfigError("the working directory is not there any more: " + error.message());
+  }
   if (world.worker) {
     const WorkerEnvironment& worker = *world.worker;
     const auto set = [](const char* name, const std::string& value) {

@@ -1,5 +1,7 @@
 #include "tessera/launcher/program_main.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <exception>
 
@@ -7,8 +9,20 @@
 #include "tessera/base/log.h"
 
 namespace tessera {
+namespace {
+
+// A caller may have closed standard input, output or error. The next file that is opened would take
+// the number, and with it what is printed.
+void occupy_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) static_cast<void>(::open("/dev/null", O_RDWR));
+  }
+}
+
+}  // namespace
 
 int run_program(const std::function<int()>& body) {
+  occupy_standard_streams();
   try {
     return body();
   } catch (const Error& error) {

@@ -178,6 +178,9 @@ TEST(Front, PreprocessInspectAndDryRun) {
       tessera_program({"inspect", folder / "tokens.idx", "--verify", "--eod", "256"});
   EXPECT_EQ(seen.code, 0) << seen.errors;
   EXPECT_THAT(seen.output, HasSubstr("20001"));
+  const ProgramResult uncounted = tessera_program({"inspect", folder / "tokens", "--eod", "256"});
+  EXPECT_EQ(uncounted.code, 2);
+  EXPECT_THAT(uncounted.errors, HasSubstr("--eod: counts what --verify reads"));
   const ProgramResult dry =
       tessera_program({"train", "--config", config("fsdp"), "--ranks", "8", "--dry-run", "--set",
                        "train_dataset.dataloader.config.data_path=[" + folder / "tokens" + "]"});

@@ -131,6 +131,42 @@ TEST_F(ProcessTraining, VariablesOfTorchrunSlurmAndOpenMpi) {
   EXPECT_EQ(steps_of("mpi").size(), 3u);
 }
 
+// Files of a run do not take the numbers of streams that its caller has closed.
+TEST_F(ProcessTraining, ClosedStreamsStayOutOfTheFiles) {
+  const CommandResult result =
+      sh("tessera train --ranks 2" + arguments("out", 2, 2) + " <&- >&- 2>&-");
+  ASSERT_EQ(result.code, 0);
+  std::istringstream lines(read_file(folder_ / "out/metrics.jsonl"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+  }
+  EXPECT_EQ(count, 2);
+}
+
+TEST_F(ProcessTraining, AResultThatCannotBeWrittenIsAnError) {
+  write_file(folder_ / "text.txt", "text");
+  for (const std::string& command :
+       {"tessera plan --ranks 2" + arguments("out", 2, 2),
+        "tessera plan --json --ranks 2" + arguments("out", 2, 2),
+        "tessera train --dry-run --ranks 2" + arguments("out", 2, 2),
+        "tessera parity --ranks 2 --steps 1" + arguments("out", 2, 2),
+        std::string("tessera preprocess --input text.txt --output tokens"),
+        std::string("tessera inspect tokens")}) {
+    const CommandResult result = sh(command + " >/dev/full");
+    EXPECT_EQ(result.code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("standard output: cannot be written: No space left"))
+        << command;
+  }
+}
+
+TEST_F(ProcessTraining, AWorkingDirectoryThatIsGoneIsNamed) {
+  const CommandResult result = sh("mkdir gone; cd gone; rmdir ../gone; tessera train --ranks 2" +
+                                  arguments("'" + std::string(folder_ / "out") + "'", 2, 2));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the working directory is not there any more"));
+}
+
 // The program itself finds what is planted, says where and exits with 6.
 TEST_F(ProcessTraining, ParityNamesAPlantedFault) {
   const std::string parity = "tessera parity --ranks 2 --steps 1 --config '" +
