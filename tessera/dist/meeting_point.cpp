@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cstdlib>
+#include <mutex>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -18,7 +19,10 @@ std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), 
 
 // c10d reports what it throws also on stderr, with stacks. The exceptions are enough.
 void quieten_c10d() {
-  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
+  });
 }
 
 }  // namespace
