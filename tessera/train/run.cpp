@@ -29,6 +29,12 @@ void on_signal(int signal) {
   if (g_signal.exchange(signal) != 0) std::_Exit(128 + signal);  // the second one does not wait
 }
 
+// From when there are steps to end: a process that still waits for its world dies at once.
+void end_after_a_step_on_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+
 int64_t first_rank(const RunOptions& options) { return options.worker ? options.worker->rank : 0; }
 
 // Threads of one operator of one rank: OMP_NUM_THREADS, else an equal part of the cores (what the
@@ -59,8 +65,7 @@ at::Device device_of_rank(const Config& config, const RunOptions& options) {
 }  // namespace
 
 int run_training(const Config& config, const RunOptions& options) {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  if (!options.worker) end_after_a_step_on_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, not a signal
 
   const at::Device device = device_of_rank(config, options);
@@ -99,9 +104,11 @@ int run_training(const Config& config, const RunOptions& options) {
   };
   if (options.worker) {
     const WorkerPlace& w = *options.worker;
-    rank_main(
+    const auto world =
         join_process_world({w.rank, w.world, w.master_addr, w.master_port, w.job,
-                            config.training.timeout_seconds, /*shared_memory=*/true, device}));
+                            config.training.timeout_seconds, /*shared_memory=*/true, device});
+    end_after_a_step_on_signals();
+    rank_main(world);
   } else if (device.is_cpu()) {
     RankOptions ranks;
     ranks.threads_per_rank = threads_of_rank(options.thread_ranks);

@@ -144,6 +144,12 @@ TEST_F(ProcessTraining, ClosedStreamsStayOutOfTheFiles) {
   EXPECT_EQ(count, 2);
 }
 
+TEST_F(ProcessTraining, AWorkerThatWaitsForItsWorldEndsAtOnce) {
+  const CommandResult result = sh("RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port_ +
+                                  " timeout -k 60 10 tessera train" + arguments("out"));
+  EXPECT_EQ(result.code, 124) << result.err;  // 137: it had to be killed
+}
+
 TEST_F(ProcessTraining, AResultThatCannotBeWrittenIsAnError) {
   write_file(folder_ / "text.txt", "text");
   for (const std::string& command :
