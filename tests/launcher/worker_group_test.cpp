@@ -133,7 +133,7 @@ TEST_F(WorkerGroup, ALostPeerIsNotTheCause) {
 }
 
 TEST_F(WorkerGroup, LinkFailureAloneIsReported) {
-  const Ended ended = run(workers(2, "exit 3"));
+  const Ended ended = run(workers(2, "if [ $RANK = 1 ]; then sleep 0.3; fi; exit 3"));
   EXPECT_EQ(ended.code, 3);
   EXPECT_THAT(ended.err, HasSubstr("rank 0 failed with exit code 3"));
 }
