@@ -40,9 +40,11 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 void drop_from_cache(const fs::path& root) {
-  for (const auto& entry : fs::recursive_directory_iterator(root)) {
-    if (!entry.is_regular_file()) continue;
-    const int file = ::open(entry.path().c_str(), O_RDONLY);
+  // Old checkpoints go meanwhile.
+  std::error_code gone;
+  for (fs::recursive_directory_iterator at(root, gone), end; at != end; at.increment(gone)) {
+    const int file = ::open(at->path().c_str(), O_RDONLY | O_NONBLOCK);
+    if (file < 0) continue;
     ::fsync(file);
     ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     ::close(file);
@@ -150,8 +152,9 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
     world.barrier();
     if (world.rank() == 0) drop_from_cache(root);
   };
-  const auto plain = [&](int i) {
-    return root / ("plain" + std::to_string(world.rank()) + "_" + std::to_string(i));
+  const auto plain = [&](int i, int round) {
+    return root / ("plain" + std::to_string(world.rank()) + "_" + std::to_string(i) + "_" +
+                   std::to_string(round));
   };
   auto* memory = static_cast<char*>(row.value.mutable_data_ptr());
 
@@ -178,7 +181,7 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
         round,
         [&] {
           timed("plain write", [&] {
-            for (int i = 0; i < 3; ++i) plain_write(plain(i), memory, row.value.nbytes());
+            for (int i = 0; i < 3; ++i) plain_write(plain(i, round), memory, row.value.nbytes());
           });
         },
         [&] { timed("save", [&] { saver.save(position); }); });
@@ -187,12 +190,14 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
         round,
         [&] {
           timed("plain read", [&] {
-            for (int i = 0; i < 3; ++i) plain_read(plain(i), memory, row.value.nbytes());
+            for (int i = 0; i < 3; ++i) plain_read(plain(i, round), memory, row.value.nbytes());
           });
         },
         [&] { timed("load", [&] { load_checkpoint(load, {spec}, table, state, mesh); }); });
-    for (int i = 0; i < 3; ++i) fs::remove(plain(i));
+    // Like the checkpoint before: it goes when its successor is there.
+    for (int i = 0; i < 3; ++i) fs::remove(plain(i, round - 1));
   }
+  for (int i = 0; i < 3; ++i) fs::remove(plain(i, rounds - 1));
 
   // Products of [tokens, 4096] and the ranks' part of the weights, three times: forward, and both
   // of the backward.

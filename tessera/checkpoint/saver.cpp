@@ -16,7 +16,18 @@
 namespace tessera {
 namespace {
 
-constexpr int kBehindNice = 10;
+// The steps that go on have the processors first. On Linux this holds for the calling thread alone.
+void step_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10); }
+
+void remove_iterations(const std::filesystem::path& root, const std::vector<int64_t>& steps) {
+  for (const int64_t step : steps) {
+    try {
+      remove_iteration(root, step);
+    } catch (const CheckpointError& error) {
+      log_warning(error.what());  // the new one is complete all the same
+    }
+  }
+}
 
 void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
   const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
@@ -90,7 +101,9 @@ void CheckpointSaver::save(const RunPosition& position) {
   position_ = position;
   folder_ = options_.root / (iteration_name(position.step) + ".writing");
   agree(world, [this] {
-    if (mesh_.rank() == 0) folder_ = begin_iteration(options_.root, position_.step);
+    if (mesh_.rank() != 0) return;
+    if (removing_.valid()) removing_.get();
+    folder_ = begin_iteration(options_.root, position_.step);
   });
   RankFilesOptions files;
   files.prefix = options_.prefix;
@@ -101,8 +114,7 @@ void CheckpointSaver::save(const RunPosition& position) {
   RankFiles rank_files(table_, optimizer_, files, options_.async);
   if (options_.async) {
     writing_ = std::async(std::launch::async, [this, rank_files = std::move(rank_files)] {
-      // The steps that go on have the processors first. On Linux this holds for the thread alone.
-      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kBehindNice);
+      step_back();
       return write(rank_files);
     });
     return;
@@ -173,12 +185,11 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
 
   publish_iteration(options_.root, position_.step);
   options_.kept = kept;
-  for (const int64_t step : removed) {
-    try {
-      remove_iteration(options_.root, step);
-    } catch (const CheckpointError& error) {
-      log_warning(error.what());  // the new one is complete all the same
-    }
+  if (!removed.empty()) {
+    removing_ = std::async(std::launch::async, [root = options_.root, removed] {
+      step_back();
+      remove_iterations(root, removed);
+    });
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();

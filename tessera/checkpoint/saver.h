@@ -69,6 +69,7 @@ class CheckpointSaver {
   std::filesystem::path folder_;
   std::chrono::steady_clock::time_point started_;
   std::future<std::string> writing_;  // the fragment of this rank
+  std::future<void> removing_;        // rank 0: what save_max leaves no room for, behind the run
 };
 
 }  // namespace tessera
