@@ -43,6 +43,11 @@ std::set<std::string> files_of_index(const fs::path& index) {
   return names;
 }
 
+// What weights are kept in; others are quantised and mean nothing without their scales.
+bool is_weight_type(at::ScalarType type) {
+  return type == at::kDouble || type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+}
+
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) {
@@ -110,7 +115,7 @@ bool HfWeights::place_stacked_expert(const ParamSpec& spec) {
 }
 
 void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& model) {
-  std::vector<std::string> missing, surplus, misshapen, untied;
+  std::vector<std::string> missing, surplus, misshapen, untied, mistyped;
   std::set<std::string> used;
   for (const ParamSpec& spec : model) {
     const Place* stored = find_stored(spec.name);
@@ -134,6 +139,12 @@ void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& mo
                           shape_text(spec.shape));
     }
   }
+  for (const std::string& name : used) {
+    const SafetensorsEntry& entry = files_[stored_.at(name).file].entry(name);
+    if (!is_weight_type(entry.dtype)) {
+      mistyped.push_back(name + " is " + std::string(*safetensors_name(entry.dtype)));
+    }
+  }
   for (const auto& [name, place] : stored_) {
     if (!used.contains(name) && !name.ends_with("rotary_emb.inv_freq")) surplus.push_back(name);
   }
@@ -150,6 +161,7 @@ void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& mo
   list_names(report, "missing", missing);
   list_names(report, "not in the model", surplus);
   list_names(report, "of another shape", misshapen);
+  list_names(report, "neither F64, F32, F16 nor BF16", mistyped);
   list_names(report, "tied in the model, but", untied);
   if (!report.empty()) {
     throw CheckpointError(folder.string() + ": the weights do not fit the model:" + report);

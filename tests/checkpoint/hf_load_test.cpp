@@ -122,6 +122,19 @@ TEST(HfWeights, EverythingThatDoesNotFitIsListedAtOnce) {
   EXPECT_NE(error_of(folder.path() / "none", kModel).find("neither"), std::string::npos);
 }
 
+TEST(HfWeights, QuantisedWeightsAreRefusedByName) {
+  const test::TempDir folder;
+  Named tensors = sound_model();
+  tensors[1].second = tensors[1].second.to(at::kChar);
+  tensors[2].second = tensors[2].second.to(at::kLong);
+  write_file(folder.path() / "model.safetensors", tensors);
+  const std::string message = error_of(folder.path(), kModel);
+  for (const char* words : {"neither F64, F32, F16 nor BF16 (2)", "model.layers.0.up.weight is I8",
+                            "model.norm.weight is I64"}) {
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  }
+}
+
 TEST(HfWeights, NamesMayLackTheModelPrefix) {
   const test::TempDir folder;
   write_file(folder.path() / "model.safetensors", sound_model(""));

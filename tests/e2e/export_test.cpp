@@ -208,6 +208,21 @@ TEST(Export, ShardsIndexDtypeAndTokenizer) {
   EXPECT_NO_THROW(HfWeights(folder / "model", model_spec(config.model)));
 }
 
+TEST(Export, WhatCannotBeExportedIsSaid) {
+  const TempDir folder;
+  train_and_save("llama_sgd64", {"", 1, {local_batch(2)}}, 1, folder / "saved");
+  HfExportOptions options = to(folder / "saved", folder / "model");
+  options.tokenizer = folder / "nowhere";
+  EXPECT_THROW(export_to_hf(options), ConfigError);
+  EXPECT_FALSE(fs::exists(folder / "model"));
+  try {
+    export_to_hf(to(case_path("llama_sgd64") / "model", folder / "model"));
+    ADD_FAILURE();
+  } catch (const CheckpointError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is a Hugging Face folder already"));
+  }
+}
+
 TEST(Export, FoldersMayEndInASlash) {
   const TempDir folder;
   train_and_save("llama_sgd64", {"", 1, {local_batch(2)}}, 1, folder / "saved");
