@@ -10,7 +10,6 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
-#include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/iteration_folder.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/checkpoint/safetensors.h"
@@ -155,9 +154,6 @@ std::string export_to_hf(const HfExportOptions& options) {
   }
   if (!fs::is_directory(options.checkpoint, error)) {
     throw CheckpointError(options.checkpoint.string() + ": no such folder");
-  }
-  if (is_hf_folder(options.checkpoint)) {
-    throw CheckpointError(options.checkpoint.string() + ": is a Hugging Face folder already");
   }
   if (!options.tokenizer.empty() && !has_tokenizer(options.tokenizer)) {
     throw ConfigError("--tokenizer " + options.tokenizer.string() + ": holds no tokenizer files");

@@ -10,6 +10,7 @@
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
+#include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/iteration_folder.h"
 #include "tessera/checkpoint/name_lists.h"
 #include "tessera/checkpoint/safetensors.h"
@@ -173,7 +174,9 @@ CheckpointChoice checkpoints_at(const fs::path& given) {
                   "; the newest complete checkpoint is taken";
   }
   if (steps.empty()) {
-    throw CheckpointError(path.string() + ": holds no checkpoint and no Hugging Face weights");
+    throw CheckpointError(
+        path.string() + (is_hf_folder(path) ? ": is a Hugging Face folder already"
+                                            : ": holds no checkpoint and no Hugging Face weights"));
   }
   for (const int64_t step : steps) choice.folders.push_back(path / iteration_name(step));
   if (!fs::exists(choice.folders.front() / kManifestName)) refuse_foreign(choice.folders.front());

@@ -12,11 +12,6 @@
 #include "tessera/checkpoint/block_sums.h"
 
 namespace tessera {
-namespace {
-
-constexpr uint64_t kAhead = 16 << 20;  // bytes that the disk fetches while others are checked
-
-}  // namespace
 
 VerifiedFile::VerifiedFile(std::filesystem::path path, uint64_t bytes, std::vector<uint64_t> sums)
     : path_(std::move(path)), bytes_(bytes), sums_(std::move(sums)) {
@@ -90,10 +85,8 @@ void VerifiedFile::read(uint64_t offset, uint64_t count, char* out) {
 }
 
 void VerifiedFile::verify() {
-  std::vector<char> piece(std::min(kAhead, bytes_));
-  for (uint64_t at = 0; at < bytes_; at += piece.size()) {
-    read(at, std::min<uint64_t>(piece.size(), bytes_ - at), piece.data());
-  }
+  std::vector<char> bytes(std::min(kSumBlock, bytes_));
+  for (uint64_t block = 0; block < sums_.size(); ++block) read_block(block, bytes.data());
 }
 
 }  // namespace tessera
