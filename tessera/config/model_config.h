@@ -127,6 +127,9 @@ struct ModelConfig {
 
   bool is_moe() const { return n_routed_experts > 0; }
   bool is_mla() const { return model_type == "deepseek_v3"; }
+  /// Whether the last stage of a pipeline uses the embedding of the first: tied to its head, or to
+  /// predict several tokens.
+  bool uses_embedding_last() const { return tie_word_embeddings || num_nextn_predict_layers > 0; }
   /// Whether decoder layer `layer` (from 0) holds experts; a layer of multi-token prediction is as
   /// the last one.
   bool is_moe_layer(int64_t layer) const;

@@ -136,7 +136,7 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   for (const at::Tensor& input : saved.inputs) {
     input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
   }
-  end_use(index, /*free=*/true, index - 1);  // beyond all calls after the first
+  end_use(index, /*free=*/true, index - 1);  // of the first: beyond all calls
   const TimelineSpan span(timeline_, "reduce", call.name);
   // Full gradients of two calls at most: those of the one before went on their way behind this one.
   for (ShardedUnit* unit : reducing_) unit->wait_reduce();

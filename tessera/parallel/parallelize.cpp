@@ -139,8 +139,7 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
 // A tied matrix (also one that multi-token prediction uses) lives on the first and on the last
 // stage of a pipeline: its gradient is the sum.
 void share_tied_embedding(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
-  const bool shared = config.model.tie_word_embeddings || config.model.num_nextn_predict_layers > 0;
-  if (!shared || mesh.size("pp") == 1) return;
+  if (!config.model.uses_embedding_last() || mesh.size("pp") == 1) return;
   Weight* tied = decoder.embedding ? &decoder.embedding->weight : nullptr;
   if (decoder.head) {
     tied = decoder.mtp ? &decoder.mtp_embedding().weight : decoder.head->weight;

@@ -47,12 +47,11 @@ struct UnitBytes {
   int64_t reduced = 0;  // full gradients but for its own part
 };
 
-// A matrix on the first and the last stage of a pipeline: tied, or used to predict several tokens.
+// The embedding, of which the first and the last stage of a pipeline each have a copy.
 int64_t shared_embedding_bytes(const Config& config, const ParallelDims& dims,
                                const StageUnits& stage, int64_t rank) {
   const int64_t pp = dims.index_on(Axis::kPp, rank);
-  const bool shared = config.model.tie_word_embeddings || config.model.num_nextn_predict_layers > 0;
-  if (!shared || dims.pp == 1) return 0;
+  if (!config.model.uses_embedding_last() || dims.pp == 1) return 0;
   if (pp != 0 && pp != dims.pp - 1) return 0;
   int64_t elements = 0;
   for (const ModelUnit& unit : stage.units) {
