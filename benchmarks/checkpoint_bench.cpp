@@ -76,9 +76,9 @@ void direct_write(const fs::path& path, const char* bytes, uint64_t count) {
   constexpr uint64_t kBuffer = 4 << 20, kBlock = 4096;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, 0600);
   auto* buffer = static_cast<char*>(std::aligned_alloc(kBlock, kBuffer));
+  std::memcpy(buffer, bytes, std::min(kBuffer, count));  // written again and again
   for (uint64_t at = 0; at + kBlock <= count; at += kBuffer) {
     const uint64_t piece = std::min(kBuffer, (count - at) / kBlock * kBlock);
-    if (at == 0) std::memcpy(buffer, bytes, piece);
     if (::write(file, buffer, piece) < 0) std::abort();
   }
   std::free(buffer);
@@ -185,12 +185,12 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
   RunPosition position;
   // Which of two comes first changes from round to round, and both start with nothing of the other
   // in the page cache: the first finds blocks and memory that the second has to make.
-  const auto in_turns = [&](int round, const std::function<void()>& a, const auto& b) {
-    if (round % 2 == 0) a();
+  const auto in_turns = [&](int round, std::function<void()> first, std::function<void()> second) {
+    if (round % 2 == 1) std::swap(first, second);
+    first();
     drop();
-    b();
+    second();
     drop();
-    if (round % 2 == 1) a();
   };
   for (int round = 0; round < rounds; ++round) {
     ++position.step;
@@ -202,7 +202,6 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
           });
         },
         [&] { timed("save", [&] { saver.save(position); }); });
-    drop();
     // Like the checkpoint before: they go when their successors are there.
     for (int i = 0; i < 3; ++i) fs::remove(plain(i, round - 1));
     timed("direct write", [&] {
