@@ -73,7 +73,7 @@ void plain_write(const fs::path& path, const char* bytes, uint64_t count) {
 
 // Past the page cache: what the disk itself takes.
 void direct_write(const fs::path& path, const char* bytes, uint64_t count) {
-  constexpr uint64_t kBuffer = 4 << 20, kBlock = 4096;
+  constexpr uint64_t kBuffer = 2 << 20, kBlock = 4096;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, 0600);
   auto* buffer = static_cast<char*>(std::aligned_alloc(kBlock, kBuffer));
   std::memcpy(buffer, bytes, std::min(kBuffer, count));  // written again and again

@@ -13,7 +13,7 @@ namespace tessera {
 /// A file written front to back that appears under its name, whole and on the disk, when close()
 /// succeeds. The bytes go past the page cache where the file system allows that (O_DIRECT): a
 /// checkpoint drives no data set out of memory, and the kernel copies nothing. The disk takes one
-/// buffer while the next is filled; two buffers of 4 MiB are all the memory that it uses.
+/// buffer while the next is filled; two buffers of 2 MiB are all the memory that it uses.
 /// Everything throws CheckpointError that names the file.
 class DurableFile {
  public:
