@@ -1,5 +1,7 @@
 #include "tessera/config/blend.h"
 
+#include <algorithm>
+
 #include "tessera/config/value.h"
 
 namespace tessera {
@@ -18,15 +20,12 @@ Blend parse_blend(const std::vector<std::string>& list, std::string& problem) {
     problem = "mixes weights and names; write weight, prefix, weight, prefix, ...";
     return blend;
   } else {
-    double sum = 0.0;
     for (size_t i = 0; i < list.size(); i += 2) {
       const double weight = *parse_float(list[i]);
-      if (!(weight >= 0.0) || weight > 1e300) problem = "weights must be finite, at least 0";
-      sum += weight;
+      if (!(weight > 0.0) || weight > 1e300) problem = "weights must be positive and finite";
       blend.weights.push_back(weight);
       blend.prefixes.push_back(list[i + 1]);
     }
-    if (problem.empty() && !(sum > 0.0)) problem = "the weights must not all be 0";
   }
   for (const std::string& prefix : blend.prefixes) {
     if (prefix.empty()) problem = "holds an empty name";
@@ -35,19 +34,33 @@ Blend parse_blend(const std::vector<std::string>& list, std::string& problem) {
   return blend;
 }
 
-std::vector<double> parse_split(const std::string& split) {
+std::vector<double> parse_split(const std::string& split, std::string& problem) {
+  constexpr const char* kNumber = "-0123456789.";
+  const size_t word = split.find_first_not_of("-0123456789.,;:/[]() \t");
+  if (word != std::string::npos) {
+    problem =
+        "must hold plain numbers, as \"90,5,5\"; '" + split.substr(word, 1) + "' is no part of one";
+    return {};
+  }
   std::vector<double> parts;
-  const std::string numeric = "0123456789.";
-  for (size_t at = split.find_first_of(numeric); at != std::string::npos;) {
-    size_t end = split.find_first_not_of(numeric, at);
-    if (end == std::string::npos) end = split.size();
-    const bool negative = at > 0 && split[at - 1] == '-';
-    std::string digits = split.substr(at, end - at);
-    if (const auto number =
-            parse_float(digits.find('.') == std::string::npos ? digits + "." : digits)) {
-      parts.push_back(negative ? -*number : *number);
+  for (size_t at = split.find_first_of(kNumber); at != std::string::npos;) {
+    const size_t end = std::min(split.find_first_not_of(kNumber, at), split.size());
+    const std::string digits = split.substr(at, end - at);
+    // A number without a point is read as one with it.
+    const auto number = parse_float(digits.find('.') == std::string::npos ? digits + "." : digits);
+    if (!number) {
+      problem = "must hold plain numbers, as \"90,5,5\"; " + digits + " is none";
+      return {};
     }
-    at = split.find_first_of(numeric, end);
+    parts.push_back(*number);
+    at = split.find_first_of(kNumber, end);
+  }
+  if (parts.empty() || parts.size() > 3) {
+    problem = "must hold one to three numbers, as \"90,5,5\"";
+  } else if (std::ranges::any_of(parts, [](double part) { return part < 0; })) {
+    problem = "must not hold a negative part";
+  } else if (!(parts.front() > 0)) {
+    problem = "must leave something for training, the first part";
   }
   return parts;
 }

@@ -16,7 +16,8 @@ struct Blend {
 /// What is wrong is written to `problem`.
 Blend parse_blend(const std::vector<std::string>& list, std::string& problem);
 
-/// The numbers in a split, "90,5,5" or "[949,50,1]".
-std::vector<double> parse_split(const std::string& split);
+/// The parts of train, valid and test in a split, one to three: "90,5,5" or "[949,50,1]". The first
+/// is positive, none is negative; what is wrong is written to `problem`.
+std::vector<double> parse_split(const std::string& split, std::string& problem);
 
 }  // namespace tessera

@@ -46,18 +46,9 @@ void check_sources(Checker& check) {
   } else if (d.split && !d.data_path && d.train_data_path) {
     check.error(split, "excludes train_data_path");
   } else if (d.split) {
-    const std::vector<double> parts = parse_split(*d.split);
-    const size_t word = d.split->find_first_not_of("0123456789.-,;:/[]() \t");
-    if (!parts.empty() && word != std::string::npos) {
-      check.error(split, "must hold plain numbers, as \"90,5,5\"; '" + d.split->substr(word, 1) +
-                             "' is part of none");
-    } else if (parts.empty() || parts.size() > 3) {
-      check.error(split, "must hold one to three numbers, as \"90,5,5\"");
-    } else if (std::ranges::any_of(parts, [](double x) { return x < 0; })) {
-      check.error(split, "must not hold a negative part");
-    } else if (!(parts.front() > 0)) {
-      check.error(split, "must leave something for training, the first part");
-    }
+    std::string problem;
+    parse_split(*d.split, problem);
+    if (!problem.empty()) check.error(split, problem);
   }
 }
 

@@ -52,19 +52,19 @@ void for_each_file(int64_t count, int64_t threads, const Work& work) {
 class Plan {
  public:
   explicit Plan(const DatasetOptions& options) : options_(options) {
-    const size_t count = options.blend.prefixes.size();
+    const size_t count = options.prefixes.size();
     TESSERA_CHECK(count > 0 && options.seq_length > 0);
-    if (!options.blend.weights.empty()) {
+    if (!options.weights.empty()) {
       if (!options.samples) {
         throw ConfigError(detail::concat(
             "weights in data_path need the number of samples: sizes for ", name_of(options.phase)));
       }
-      weights_ = normalized(options.blend.weights);
+      weights_ = normalized(options.weights);
     }
     files_.resize(count);
     specs_.resize(count);
     for_each_file(static_cast<int64_t>(count), options.threads, [&](size_t i) {
-      files_[i] = std::make_shared<const IndexedDataset>(options.blend.prefixes[i]);
+      files_[i] = std::make_shared<const IndexedDataset>(options.prefixes[i]);
       specs_[i] = spec_of(i);
     });
   }
@@ -74,7 +74,7 @@ class Plan {
   GptIndexShape shape(size_t i) const {
     const GptIndexSpec& spec = specs_[i];
     return shape_of_index(spec, files_[i]->token_count(spec.first_sequence, spec.last_sequence),
-                          options_.blend.prefixes[i]);
+                          options_.prefixes[i]);
   }
 
   // Samples in the mixed order, given how many each file has.
@@ -123,18 +123,16 @@ class Plan {
     if (options_.split) {
       const auto share = split_share(*options_.split, options_.phase);
       if (!share) {
-        throw ConfigError(detail::concat("split \"", *options_.split, "\" gives ",
-                                         name_of(options_.phase), " nothing"));
+        throw ConfigError(detail::concat("the split gives ", name_of(options_.phase), " nothing"));
       }
       const auto sequences = static_cast<double>(file.sequence_count());
       spec.first_sequence = std::llrint(share->begin * sequences);  // halves to even
       spec.last_sequence = std::llrint(share->end * sequences);
     }
     if (spec.first_sequence >= spec.last_sequence) {
-      throw ConfigError(
-          detail::concat(file.prefix(), ".idx: ", file.sequence_count(), " sequences, of which ",
-                         name_of(options_.phase), " gets none",
-                         options_.split ? " under split \"" + *options_.split + "\"" : ""));
+      throw ConfigError(detail::concat(file.prefix(), ".idx: ", file.sequence_count(),
+                                       " sequences, of which ", name_of(options_.phase),
+                                       " gets none", options_.split ? " under the split" : ""));
     }
     if (!weights_.empty()) {
       spec.samples = static_cast<int64_t>(
@@ -156,6 +154,19 @@ class Plan {
 };
 
 }  // namespace
+
+std::optional<SplitShare> split_share(std::vector<double> parts, DatasetPhase phase) {
+  parts.resize(3, 0.0);
+  const std::vector<double> shares = normalized(parts);
+  SplitShare share;
+  share.end = 0.0;
+  for (int i = 0; i <= static_cast<int>(phase); ++i) {
+    share.begin = share.end;
+    share.end = share.begin + shares[static_cast<size_t>(i)];
+  }
+  if (share.end <= share.begin) return std::nullopt;
+  return share;
+}
 
 std::shared_ptr<const SampleSource> open_dataset(const DatasetOptions& options) {
   return Plan(options).open();

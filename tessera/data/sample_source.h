@@ -26,29 +26,19 @@ class SampleSource {
 
 enum class DatasetPhase { kTrain = 0, kValid = 1, kTest = 2 };
 
-/// Token files and the weights by which they are mixed.
-struct Blend {
-  std::vector<std::string> prefixes;
-  std::vector<double> weights;  // empty: by size
-};
-
-/// `data_path` as Megatron reads it: [weight, prefix, weight, prefix, …] or a list of prefixes.
-/// Throws ConfigError where weights and prefixes are mixed, a weight is not positive, or it is
-/// empty.
-Blend parse_blend(const std::vector<std::string>& data_path);
-
-/// Share of the sequences that `split` ("90,5,5"; all numbers in the text) gives a phase, as
-/// [begin, end) in 0..1; nothing where it gives none. Throws ConfigError: no number, negative, sum
-/// 0.
+/// Share of the sequences that a phase gets, as [begin, end) in 0..1, from the parts of train,
+/// valid and test (those that are missing are 0; not all may be); nothing where its part is 0.
 struct SplitShare {
   double begin = 0.0;
   double end = 1.0;
 };
-std::optional<SplitShare> split_share(const std::string& split, DatasetPhase phase);
+std::optional<SplitShare> split_share(std::vector<double> parts, DatasetPhase phase);
 
 struct DatasetOptions {
-  Blend blend;
-  std::optional<std::string> split;  // nothing: the phase has the whole of every file
+  std::vector<std::string> prefixes;  // of token files
+  std::vector<double> weights;        // by which they are mixed; none: by size
+  std::optional<std::vector<double>>
+      split;  // parts; nothing: the phase has the whole of every file
   DatasetPhase phase = DatasetPhase::kTrain;
   std::optional<int64_t> samples;  // dataloader.sizes[phase]; nothing: one epoch
   int64_t seq_length = 0;

@@ -1,6 +1,7 @@
 #include "tessera/planner/data_plan.h"
 
 #include "tessera/base/error.h"
+#include "tessera/config/blend.h"
 #include "tessera/data/loader.h"
 
 namespace tessera {
@@ -11,8 +12,12 @@ std::optional<DatasetOptions> training_data(const Config& config) {
   const auto& paths = data.data_path ? data.data_path : data.train_data_path;
   if (!paths) return std::nullopt;
   DatasetOptions options;
-  options.blend = parse_blend(*paths);
-  if (data.data_path) options.split = data.split;
+  std::string problem;
+  Blend blend = parse_blend(*paths, problem);
+  if (data.data_path && data.split) options.split = parse_split(*data.split, problem);
+  if (!problem.empty()) throw ConfigError("the training data " + problem);
+  options.prefixes = std::move(blend.prefixes);
+  options.weights = std::move(blend.weights);
   if (!loader.sizes.empty() && loader.sizes[0] > 0) options.samples = loader.sizes[0];
   options.seq_length = data.seq_length;
   options.seed = data.seed;

@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// The training data that the file describes, as open_dataset takes it. None when it names none.
-/// Throws ConfigError for a path list that is no blend.
+/// Throws ConfigError for a path list that is no mixture.
 std::optional<DatasetOptions> training_data(const Config& config);
 
 /// How long the data last. Reads the .idx files only; never throws for what the user wrote.

@@ -25,8 +25,8 @@ struct Case {
 
 DatasetOptions dataset_options(const Case& run) {
   DatasetOptions options;
-  options.blend.prefixes = {(test::case_path(run.name) / "data" / "train").string()};
-  options.split = "1,0,0";
+  options.prefixes = {(test::case_path(run.name) / "data" / "train").string()};
+  options.split = {{1, 0, 0}};
   options.samples = run.samples;
   options.seq_length = 64;
   options.vocab_size = 256;
@@ -36,9 +36,9 @@ DatasetOptions dataset_options(const Case& run) {
 DatasetOptions blend_options(DatasetPhase phase) {
   DatasetOptions options;
   const auto data = test::case_path("blend") / "data";
-  options.blend = parse_blend(
-      {"0.5", (data / "a").string(), "0.3", (data / "b").string(), "0.2", (data / "c").string()});
-  options.split = "90,5,5";
+  options.prefixes = {(data / "a").string(), (data / "b").string(), (data / "c").string()};
+  options.weights = {0.5, 0.3, 0.2};
+  options.split = {{90, 5, 5}};
   options.phase = phase;
   options.samples = phase == DatasetPhase::kTrain ? 200 : 10;
   options.seq_length = 64;

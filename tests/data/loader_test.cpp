@@ -274,7 +274,7 @@ TEST(StepPrefetcher, HandsOutWhatTheLoaderLoads) {
 TEST(StepPrefetcher, PassesOnTheReadersError) {
   const test::TempDir folder;
   DatasetOptions options;
-  options.blend.prefixes = {
+  options.prefixes = {
       test::write_token_file(folder / "f", std::vector<std::vector<int32_t>>(4, {1, 2, 900, 4}))};
   options.seq_length = 4;
   options.vocab_size = 100;
