@@ -88,8 +88,14 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
       const bool full_rank = path == "model.q_lora_rank" && entry.value.is_null();
       if (!full_rank) continue;
     }
+    const Given given{field, entry.key, &entry.value};
     const auto earlier = std::ranges::find(keys, field, &Given::field);
-    if (earlier == keys.end()) keys.push_back({field, entry.key, &entry.value});
+    if (earlier == keys.end()) {
+      keys.push_back(given);
+    } else if (!say_the_same(*earlier, given)) {
+      report(issues, entry.value, entry.key,
+             "contradicts " + earlier->written + " = " + display(*earlier->value));
+    }
   }
 }
 

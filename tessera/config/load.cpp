@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "tessera/config/family.h"
 #include "tessera/config/hf_config.h"
@@ -16,6 +15,9 @@
 
 namespace tessera {
 namespace {
+
+constexpr size_t kLargestFile = 16
+                                << 20;  // an endless one, such as /dev/zero, is not read to its end
 
 class Loader {
  public:
@@ -225,20 +227,25 @@ ConfigResult load_config(const std::string& path, const std::vector<std::string>
   const bool is_folder = std::filesystem::is_directory(path, error);
   errno = 0;
   std::ifstream file(path);
-  if (!file || is_folder) {
+  const auto refuse = [&](const std::string& rule) {
     ConfigResult result;
     result.provenance[""] = {path, 0};
     result.is_read = false;
     Issue issue;
     issue.source = {path, 0};
-    issue.rule = std::string("cannot be read: ") + std::strerror(is_folder ? EISDIR : errno);
+    issue.rule = rule;
     result.issues.push_back(std::move(issue));
     return result;
+  };
+  if (!file || is_folder) {
+    return refuse(std::string("cannot be read: ") + std::strerror(is_folder ? EISDIR : errno));
   }
-  std::ostringstream text;
-  text << file.rdbuf();
+  std::string text(kLargestFile, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() == kLargestFile) return refuse("is larger than a configuration is (16 MiB)");
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  return load_config_text(text.str(), path, directory.empty() ? "." : directory, set_overrides);
+  return load_config_text(text, path, directory.empty() ? "." : directory, set_overrides);
 }
 
 }  // namespace tessera

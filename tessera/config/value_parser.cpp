@@ -14,8 +14,8 @@ constexpr int kMaxDepth = 100;
 
 class Converter {
  public:
-  Converter(std::string name, bool with_lines, std::vector<Issue>& issues)
-      : name_(std::move(name)), with_lines_(with_lines), issues_(issues) {}
+  Converter(const std::string& text, std::string name, bool with_lines, std::vector<Issue>& issues)
+      : text_(text), name_(std::move(name)), with_lines_(with_lines), issues_(issues) {}
 
   Value convert(const YAML::Node& node, const std::string& path, int depth) {
     Value value;
@@ -35,6 +35,9 @@ class Converter {
       case YAML::NodeType::Scalar:
         value.text = node.Scalar();
         value.quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
+        if (is_open_quote(node.Mark())) {
+          report(value.source, path, value.text, "begins with a quote that is not closed");
+        }
         break;
       case YAML::NodeType::Sequence:
         value.kind = Value::Kind::kSequence;
@@ -60,6 +63,26 @@ class Converter {
       if (tag == core + type) return true;
     }
     return false;
+  }
+
+  // The parser takes the end of the file for the end of a quoted text.
+  bool is_open_quote(const YAML::Mark& mark) const {
+    if (mark.is_null() || static_cast<size_t>(mark.pos) >= text_.size()) return false;
+    const auto start = static_cast<size_t>(mark.pos);
+    const char quote = text_[start];
+    if (quote != '"' && quote != '\'') return false;
+    size_t end = text_.find(quote, start + 1);
+    if (quote == '"') {
+      const auto is_escaped = [&] {
+        return (end - 1 - text_.find_last_not_of('\\', end - 1)) % 2 == 1;
+      };
+      while (end != std::string::npos && is_escaped()) end = text_.find(quote, end + 1);
+    } else {
+      while (end != std::string::npos && text_.compare(end, 2, "''") == 0) {
+        end = text_.find(quote, end + 2);
+      }
+    }
+    return end == std::string::npos;
   }
 
   Source source_of(const YAML::Node& node) const {
@@ -118,6 +141,7 @@ class Converter {
     }
   }
 
+  const std::string& text_;
   std::string name_;
   bool with_lines_;
   std::vector<Issue>& issues_;
@@ -154,7 +178,7 @@ Value parse(const std::string& text, const std::string& name, bool with_lines,
       empty.source = {name, 0};
       return empty;
     }
-    return Converter(name, with_lines, issues).convert(documents.front(), "", 0);
+    return Converter(text, name, with_lines, issues).convert(documents.front(), "", 0);
   } catch (const YAML::Exception& error) {
     Issue issue;
     issue.source = {name, with_lines && !error.mark.is_null() ? error.mark.line + 1 : 0};

@@ -70,20 +70,11 @@ class Collector {
       given_.push_back(given);
     } else if (earlier->value->is_null()) {
       *earlier = given;
-    } else if (!given.value->is_null() && !same(*earlier, given)) {
+    } else if (!given.value->is_null() && !say_the_same(*earlier, given)) {
       issues_.push_back(issue_at(*given.value, given.written,
                                  "is another name of " + earlier->written + " = " +
                                      display(*earlier->value) + ", which must be the same"));
     }
-  }
-
-  static bool same(const Given& a, const Given& b) {
-    const Field& field = *a.field;
-    if (!field.address) return display(*a.value) == display(*b.value);
-    Config left, right;
-    return !field.type->read(*a.value, field.address(left)) &&
-           !field.type->read(*b.value, field.address(right)) &&
-           field.type->equal(field.address(left), field.address(right));
   }
 
   std::vector<Issue>& issues_;
@@ -176,6 +167,15 @@ std::vector<Given> collect_keys(const Value& root, std::vector<Issue>& issues) {
         issue_at(root, "", "the document must be a dict of sections, not " + type_name_of(root)));
   }
   return collector.take();
+}
+
+bool say_the_same(const Given& a, const Given& b) {
+  const Field& field = *a.field;
+  if (!field.address) return display(*a.value) == display(*b.value);
+  Config left, right;
+  return !field.type->read(*a.value, field.address(left)) &&
+         !field.type->read(*b.value, field.address(right)) &&
+         field.type->equal(field.address(left), field.address(right));
 }
 
 void read_key(const Given& given, Config& config, Provenance& provenance,

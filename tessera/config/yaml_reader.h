@@ -25,6 +25,9 @@ void apply_override(Value& root, const std::string& assignment, std::vector<Issu
 /// one key that disagree: appended to `issues`. `root` must outlive the result.
 std::vector<Given> collect_keys(const Value& root, std::vector<Issue>& issues);
 
+/// Whether two values of one field are equal, however they are written.
+bool say_the_same(const Given& a, const Given& b);
+
 /// Stores one value in `config` and its place in `provenance`; a wrong type is appended to `issues`
 /// and nothing is stored. null means left out for a key of model, lr_scheduler or dataloader that
 /// cannot be null.

@@ -156,6 +156,21 @@ TEST(HfConfig, WhatIsNotBuiltIsRefused) {
               HasError("hidden_size", "must be int"));
 }
 
+TEST(HfConfig, TwoNamesOfOneThingMustSayTheSame) {
+  TempDir dir;
+  const auto with = [&](const std::string& more) {
+    return load_with(dir, R"({"model_type": "llama", "rope_theta": 10000.0, )" + more + "}", "")
+        .issues;
+  };
+  EXPECT_THAT(with(R"("rope_parameters": {"rope_type": "default", "rope_theta": 1e4})"),
+              HasNoErrors());
+  EXPECT_THAT(with(R"("rope_parameters": {"rope_type": "default", "rope_theta": 5e5})"),
+              HasError("rope_theta", "contradicts rope_theta = 10000.0"));
+  EXPECT_THAT(with(R"("rope_scaling": {"type": "linear", "factor": 2.0},
+                      "rope_parameters": {"rope_type": "linear", "factor": 4.0})"),
+              HasError("factor", "contradicts factor = 2.0"));
+}
+
 TEST(HfConfig, AMissingFolderIsRefused) {
   EXPECT_THAT(
       load_config_text("checkpoint: {load_path: nowhere}", "x.yaml", "/nonexistent", {}).issues,
@@ -187,6 +202,7 @@ TEST(LoadConfig, AnUnreadableFileIsOneError) {
       {folder.write("broken.yaml", "training: {steps: [1}\n"), "not valid YAML"},
       {folder.write("scalar.yaml", "hello\n"), "must be a dict of sections, not str"},
       {folder.write("list.yaml", "- a\n"), "must be a dict of sections, not list"},
+      {"/dev/zero", "is larger than a configuration is"},
   };
   for (const auto& c : cases) {
     ASSERT_EQ(issues(c.path).size(), 1u) << format_issues(issues(c.path));

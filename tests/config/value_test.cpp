@@ -106,6 +106,20 @@ TEST(Value, ATabThatIndentsIsNamed) {
   EXPECT_THAT(issues[0].rule, Not(HasSubstr("a tab")));
 }
 
+TEST(Value, AQuoteThatIsNotClosedIsNamed) {
+  for (const char* text :
+       {"a: 1\nb: \"two\n", "a: 1\nb: 'two\n", "a: 1\nb: \"two\\\"\nc: 3\n", "a: 1\nb: 'it''s\n"}) {
+    std::vector<Issue> issues;
+    parse(text, issues);
+    ASSERT_EQ(issues.size(), 1u) << text;
+    EXPECT_THAT(issues[0].rule, HasSubstr("a quote that is not closed")) << text;
+    EXPECT_EQ(issues[0].source.line, 2) << text;
+  }
+  std::vector<Issue> issues;
+  parse("é: 'ü'\n\"k\": \"a\\\\\"\nb: 'it''s'\nc: ''''\nd: \"\\\"\"\ne: &x 'y'\nf: ''", issues);
+  EXPECT_TRUE(issues.empty()) << format_issues(issues);
+}
+
 TEST(Value, TagsOfOtherLanguagesAreRefused) {
   std::vector<Issue> issues;
   parse("a: !!int 2\nb: !!str 2\nc: ! 2\nd: !!map {x: !!seq [1]}\n", issues);
