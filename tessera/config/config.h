@@ -60,7 +60,7 @@ struct ParallelismConfig {
 
   int64_t tensor_parallel = 1;
   bool enable_mc2 = false;
-  bool enable_loss_parallel = false;
+  bool enable_loss_parallel = true;
 
   int64_t context_parallel = 1;
   std::string context_parallel_method = "colossal";  // colossal, ulysses, hybrid; lower case

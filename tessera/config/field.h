@@ -41,6 +41,10 @@ struct Field {
     lower_case = true;
     return std::move(*this);
   }
+  Field&& refused() && {
+    effect = Effect::kRefused;
+    return std::move(*this);
+  }
   Field&& at_least(double low) && {
     minimum = low;
     return std::move(*this);

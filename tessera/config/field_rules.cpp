@@ -56,6 +56,7 @@ std::string bounds_rule(const Field& field) {
 }
 
 std::optional<std::string> check_unstored(const Field& field, const Value& value) {
+  if (field.effect == Effect::kRefused && !value.is_null()) return "is not built; leave it out";
   if (value.kind == Value::Kind::kSequence) {
     for (const Value& item : value.items) {
       if (auto wrong = check_unstored(field, item)) return wrong;

@@ -4,8 +4,9 @@ namespace tessera {
 
 std::vector<Field> dataset_fields() {
   return {
-      TESSERA_FIELD(train_dataset.drop_remainder, kFixed,
-                    "The order runs on into its next pass, so no batch is short."),
+      TESSERA_FIELD(train_dataset.drop_remainder, kHonoured,
+                    "A pass over the data ends before a step that it cannot fill; false: passes "
+                    "follow on one another without a gap."),
       TESSERA_UNUSED_FIELD("train_dataset.num_parallel_workers", int64_t, "Not needed."),
       TESSERA_UNUSED_FIELD("train_dataset.prefetch_size", int64_t, "Not needed."),
       TESSERA_UNUSED_FIELD("train_dataset.numa_enable", bool, "Not needed."),
@@ -46,8 +47,9 @@ std::vector<Field> dataset_fields() {
                        "Parts of train, valid and test, \"90,5,5\"; needed with data_path."),
       TESSERA_FIELD(train_dataset.dataloader.config.seed, kHonoured, "Seed of the sample order.")
           .between(0, 4294967295.0),
-      TESSERA_FIELD(train_dataset.dataloader.config.num_dataset_builder_threads, kNoEffect,
-                    "Indices are built by one thread."),
+      TESSERA_FIELD(train_dataset.dataloader.config.num_dataset_builder_threads, kHonoured,
+                    "Threads that open the token files of a blend and build their indices.")
+          .at_least(1),
       TESSERA_FIELD(train_dataset.dataloader.config.path_to_cache, kHonoured,
                     "Folder of the index cache; null: beside the token file."),
       TESSERA_FIELD(train_dataset.dataloader.config.mmap_bin_files, kNoEffect,

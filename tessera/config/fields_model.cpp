@@ -67,7 +67,11 @@ std::vector<Field> model_fields() {
       TESSERA_FIELD(model.ignore_token_id, kHonoured, "Labels of this id carry no loss."),
       TESSERA_FIELD(model.calculate_per_token_loss, kNoEffect,
                     "The loss is always the mean over the tokens of the global batch."),
-      TESSERA_FIELD(model.chunk_loss_num, kNoEffect, "Chunks of the loss."),
+      TESSERA_FIELD(
+          model.chunk_loss_num, kHonoured,
+          "Into how many chunks of tokens the logits are cut, one in memory at a time; 0: "
+          "as many as keep them small.")
+          .at_least(0),
       TESSERA_FIELD(model.activation_func_clamp_value, kRefused, "Clamp of the activation."),
 
       TESSERA_FIELD(model.params_dtype, kHonoured, "Storage of the weights."),
@@ -84,8 +88,10 @@ std::vector<Field> model_fields() {
 
       TESSERA_FIELD(model.use_sliding_window, kRefused, "Attention is causal over all tokens."),
 
-      TESSERA_UNUSED_FIELD("model.sliding_window", AnyValue, "See use_sliding_window."),
-      TESSERA_UNUSED_FIELD("model.window_size", AnyValue, "See use_sliding_window."),
+      TESSERA_UNUSED_FIELD("model.sliding_window", AnyValue,
+                           "Of use_sliding_window, which is refused."),
+      TESSERA_UNUSED_FIELD("model.window_size", AnyValue, "Attention is causal over all tokens.")
+          .refused(),
       TESSERA_UNUSED_FIELD("model.layer_types", std::vector<std::string>, "Only full_attention.")
           .one_of("full_attention"),
       TESSERA_UNUSED_FIELD("model.apply_rope_fusion", bool, "Kernels of the NPU."),

@@ -18,9 +18,10 @@ std::vector<Field> parallelism_fields() {
                     "never with one.")
           .one_of("always, never, default"),
       TESSERA_FIELD(parallelism.cpu_offload, kHonoured,
-                    "Shards, gradients and moments on the host. No effect on CPU ranks."),
-      TESSERA_FIELD(parallelism.disable_gradient_division, kHonoured,
-                    "Where gradients are divided; the result is the same."),
+                    "Shards, gradients and moments on the host, where those of CPU ranks are "
+                    "anyway; not built for ranks with a CUDA device."),
+      TESSERA_FIELD(parallelism.disable_gradient_division, kFixed,
+                    "Gradients are added up; what divides them divides the loss before."),
       TESSERA_FIELD(parallelism.dense_fsdp_shard_size, kHonoured,
                     "Shard degree of dense weights; only null or dp_shard x cp."),
 
@@ -30,8 +31,9 @@ std::vector<Field> parallelism_fields() {
       TESSERA_FIELD(parallelism.enable_mc2, kHonoured,
                     "Gathers and reductions of tensor parallelism go on behind its products where "
                     "ranks are processes."),
-      TESSERA_FIELD(parallelism.enable_loss_parallel, kFixed,
-                    "With tensor parallelism the loss is always cut by vocabulary."),
+      TESSERA_FIELD(parallelism.enable_loss_parallel, kHonoured,
+                    "With tensor parallelism the loss is taken from logits that stay cut by "
+                    "vocabulary; false gathers them first: same result, more bytes and memory."),
       TESSERA_UNUSED_FIELD("parallelism.sequence_parallel", bool,
                            "Sequence parallelism follows tensor_parallel."),
 

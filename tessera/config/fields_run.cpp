@@ -7,7 +7,9 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(checkpoint.enable_save, kHonoured, "Write checkpoints."),
       TESSERA_FIELD(checkpoint.save_path, kHonoured,
                     "Folder of the checkpoints; empty: `<output_dir>/checkpoint`."),
-      TESSERA_FIELD(checkpoint.save_max, kHonoured, "Checkpoints kept; older ones are removed.")
+      TESSERA_FIELD(
+          checkpoint.save_max, kHonoured,
+          "Checkpoints kept of this run and of those that it goes on from; older ones are removed.")
           .at_least(1),
       TESSERA_FIELD(checkpoint.save_interleaved_steps, kHonoured,
                     "Save every so many steps, and at the end.")
@@ -15,7 +17,10 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(checkpoint.no_save_optim, kHonoured, "Leave the optimizer's state out."),
       TESSERA_FIELD(checkpoint.async_save, kHonoured, "Write in the background."),
       TESSERA_FIELD(checkpoint.prefix, kHonoured, "First part of file names; null: none."),
-      TESSERA_FIELD(checkpoint.remove_redundancy, kHonoured, "Write each unique shard once."),
+      TESSERA_FIELD(
+          checkpoint.remove_redundancy, kHonoured,
+          "Every unique part is written once; false: the copies of replicas too, in files of their "
+          "own that no load needs."),
       TESSERA_FIELD(checkpoint.load_path, kHonoured,
                     "A checkpoint to go on from, or a Hugging Face folder to start from."),
       TESSERA_FIELD(checkpoint.load_balanced, kHonoured,

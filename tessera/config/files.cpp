@@ -31,7 +31,8 @@ std::vector<Issue> check_presence(const Config& config, const Provenance& proven
     for (const std::string& prefix : parse_blend(**list, problem).prefixes) {
       for (const char* suffix : {".idx", ".bin"}) {
         if (!is_file(prefix + suffix)) {
-          check.error(path, "no such file: " + prefix + suffix);
+          check.error(path, "no such file: " + prefix + suffix +
+                                "; `tessera preprocess` makes token files from text");
           break;
         }
       }

@@ -75,9 +75,6 @@ void check_recompute(Checker& check) {
 
   const RecomputeCommConfig& comm = check.config.recompute_comm;
   const bool has_comm = comm.select_module && !comm.select_module->empty();
-  if (comm.enable && !has_comm) {
-    check.error("recompute_comm.select_module", "is needed with recompute_comm.enable");
-  }
   if (has_comm) check_modules(check, "recompute_comm.select_module", *comm.select_module);
 }
 

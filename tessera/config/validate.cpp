@@ -13,7 +13,13 @@ void check_machine(Checker& check, int64_t ranks_per_node) {
   const Config& config = check.config;
   const std::string& device = config.context.device_target;
   const bool on_cpu = device == "CPU" || (device == "Ascend" && !has_cuda_driver());
-  if (on_cpu && config.parallelism.cpu_offload) check.no_effect("parallelism.cpu_offload");
+  if (config.parallelism.cpu_offload) {
+    if (on_cpu) {
+      check.no_effect("parallelism.cpu_offload");
+    } else {
+      check.error("parallelism.cpu_offload", "is not built for ranks with a CUDA device", "false");
+    }
+  }
   const ModelConfig& m = config.model;
   if (check.model_ok && on_cpu && m.compute_dtype == DType::kBFloat16 && !cpu_has_bfloat16()) {
     check.warning("model.compute_dtype",

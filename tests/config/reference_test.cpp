@@ -1,7 +1,9 @@
 #include "tessera/config/reference.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -46,6 +48,37 @@ TEST(Fields, EveryDefaultIsReadBack) {
     Config read;
     EXPECT_EQ(field.type->read(value, field.address(read)), std::nullopt) << field.path;
     EXPECT_TRUE(field.type->equal(field.address_in(read), field.address_in(config))) << field.path;
+  }
+}
+
+// What the table says of a key against the code that uses it: a member that is read by the engine
+// or the planner has an effect, and one that nothing reads has none.
+TEST(Fields, EffectsAreThoseOfTheCode) {
+  namespace fs = std::filesystem;
+  std::string config, others;
+  for (const auto& entry : fs::recursive_directory_iterator(TESSERA_SOURCE_DIR "/tessera")) {
+    const std::string path = entry.path(), name = entry.path().filename();
+    if (!name.ends_with(".cpp") && !name.ends_with(".h")) continue;
+    const bool is_table =
+        name.starts_with("fields_") || name == "config.h" || name == "model_config.h";
+    if (is_table) continue;
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    (path.find("/tessera/config/") != std::string::npos ? config : others) += text.str();
+  }
+  const auto uses = [](const std::string& text, const Field& field) {
+    const std::string member(field.path.substr(field.path.rfind('.') + 1));
+    return std::regex_search(text, std::regex("[.>]" + member + "\\b"));
+  };
+  for (const Field& field : all_fields()) {
+    if (!field.address) continue;
+    // Of one legal value nothing needs to be read.
+    const bool one_value = !field.choices.empty() && field.choices.find(',') == std::string::npos;
+    if (field.effect == Effect::kNoEffect || field.effect == Effect::kFixed) {
+      EXPECT_FALSE(uses(others, field)) << field.path << " has an effect";
+    } else if (field.effect == Effect::kHonoured && !one_value) {
+      EXPECT_TRUE(uses(config + others, field)) << field.path << " has no effect";
+    }
   }
 }
 

@@ -70,6 +70,8 @@ TEST(Validate, SingleValues) {
       {"model.normalization=LayerNorm", "must be RMSNorm"},
       {"model.position_embedding_type=none", "must be one of rope, yarn"},
       {"model.add_bias_linear=true", "is not built; only false"},
+      {"model.window_size=128", "is not built"},
+      {"model.window_size=[1023, 0]", "is not built"},
       {"model.gated_linear_unit=false", "is not built; only true"},
       {"model.attention_dropout=0.1", "is not built; only 0.0"},
       {"model.hidden_dropout=1.5", "must be between 0 and 1"},
@@ -114,14 +116,14 @@ TEST(Validate, KeysWithoutEffectAreNamedInOneLine) {
           "parallelism.ulysses_degree_in_cp=2", "training.deterministic=true",
           "callbacks=[{type: MaxLogitsMonitor, step_interval: 1}]",
           "monitor.train_state.local_norm=true", "model.apply_rope_fusion=true",
-          "train_dataset.drop_remainder=false"});
+          "parallelism.disable_gradient_division=false"});
   EXPECT_EQ(count(issues, Severity::kNote), 1);
   for (const char* key :
        {"context.mode", "context.max_device_memory", "checkpoint.load_worker_number",
         "train_dataset.num_parallel_workers", "parallelism.sequence_parallel",
         "parallelism.enable_mc2", "parallelism.cpu_offload", "parallelism.ulysses_degree_in_cp",
         "training.deterministic", "callbacks", "monitor.train_state.local_norm",
-        "model.apply_rope_fusion", "train_dataset.drop_remainder"}) {
+        "model.apply_rope_fusion", "parallelism.disable_gradient_division"}) {
     EXPECT_THAT(issues, NamesNoEffect(key));
   }
   EXPECT_THAT(issues, HasNoErrors());
