@@ -150,7 +150,10 @@ MsrunFlags parse_msrun(const std::vector<std::string>& arguments, const std::str
   CLI::Option* table =
       app.add_option("--rank_table_file", raw.rank_table_file, "accepted, without effect");
   app.footer(
-      "Then follow the script and its arguments.\n\nExamples:\n  " + program +
+      "Then follow the script and its arguments. With --join=True the exit code is that of the\n"
+      "worker that failed first (3 where a signal killed it), or 128 + n after signal n.\n\n"
+      "Examples:\n  " +
+      program +
       " --worker_num=8 --local_worker_num=8 --master_port=8118 --join=True \\\n"
       "      run_mindformer.py --config x.yaml --mode 1\n  " +
       program +

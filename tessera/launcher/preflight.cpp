@@ -2,15 +2,29 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/config/checker.h"
 #include "tessera/config/derive.h"
 #include "tessera/config/load.h"
 #include "tessera/config/validate.h"
+#include "tessera/planner/data_plan.h"
 
 namespace tessera {
 namespace {
 
 void append(std::vector<Issue>& issues, std::vector<Issue> more) {
   for (Issue& issue : more) issues.push_back(std::move(issue));
+}
+
+// Token files that are damaged, or too few samples.
+void check_data(const ConfigResult& loaded, Preflight& result) {
+  const Config& config = loaded.config;
+  const DataPlan data = plan_data(config, make_batch_plan(config.training, result.dims));
+  if (data.problem.empty()) return;
+  Checker check(config, loaded.provenance, result.issues);
+  const bool whole = config.train_dataset.dataloader.config.data_path.has_value();
+  check.error(
+      std::string("train_dataset.dataloader.config.") + (whole ? "data_path" : "train_data_path"),
+      data.problem);
 }
 
 }  // namespace
@@ -27,6 +41,7 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   }
   append(result.issues, std::move(missing));
   if (result.ok()) result.dims = derive_dims(loaded.config, options.world);
+  if (result.ok() && options.to_run) check_data(loaded, result);
   result.config = std::move(loaded.config);
   return result;
 }

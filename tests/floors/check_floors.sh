@@ -10,7 +10,7 @@ BEGIN {
   free = "base config launcher schedule data planner"  # floors 0 and 1, all without torch
   allowed["base"] = ""
   allowed["config"] = allowed["schedule"] = allowed["data"] = "base"
-  allowed["launcher"] = "base config"
+  allowed["launcher"] = "base config planner"
   allowed["planner"] = "base config schedule data"
   allowed["dist"] = free
   allowed["nn"] = free

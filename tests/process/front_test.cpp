@@ -246,5 +246,26 @@ TEST(Front, MissingDataStopARunButNotAPlan) {
   EXPECT_THAT(trained.errors, HasSubstr("/no/such/tokens"));
 }
 
+TEST(Front, FewerSamplesThanOneStepStopARunBeforeItStarts) {
+  for (const std::string& last : {std::string(), std::string("--dry-run")}) {
+    std::vector<std::string> train = {"train",
+                                      "--config",
+                                      config("fsdp"),
+                                      "--ranks",
+                                      "8",
+                                      "--set",
+                                      "training.global_batch_size=8000000",
+                                      "--set",
+                                      "train_dataset.dataloader.config.data_path=[" +
+                                          std::string(TESSERA_SOURCE_DIR) +
+                                          "/tests/cases/llama_sgd64/data/train]"};
+    if (!last.empty()) train.push_back(last);
+    const ProgramResult result = tessera_program(train);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.errors, HasSubstr("data_path"));
+    EXPECT_THAT(result.errors, HasSubstr("one step needs 8000000"));
+  }
+}
+
 }  // namespace
 }  // namespace tessera
