@@ -7,22 +7,12 @@
 
 #include "tessera/base/error.h"
 #include "tessera/dist/run_ranks.h"
+#include "tests/dist/dims.h"
 
 namespace tessera {
 namespace {
 
-ParallelDims dims_of(int64_t pp, int64_t replicate, int64_t shard, int64_t cp, int64_t tp,
-                     int64_t ep = 1) {
-  ParallelDims dims;
-  dims.pp = pp;
-  dims.dp_replicate = replicate;
-  dims.dp_shard = shard;
-  dims.cp = cp;
-  dims.tp = tp;
-  dims.ep = ep;
-  dims.world = pp * replicate * shard * cp * tp;
-  return dims;
-}
+using test::dims_of;
 
 using Ranks = std::vector<int>;
 
@@ -99,6 +89,14 @@ TEST(DeviceMesh, Neighbours) {
     const int first = world.rank() / 2 * 2;
     EXPECT_EQ(mesh.neighbours("tp", 2).ranks(), (Ranks{first, first + 1}));
     EXPECT_THROW(mesh.neighbours("tp", 3), InternalError);
+    const int place = world.rank() / 4 * 4 + world.rank() % 2;
+    EXPECT_EQ(mesh.between("tp", 2).ranks(), (Ranks{place, place + 2}));
+    EXPECT_EQ(mesh.between("tp", 4).size(), 1);
+    // What they send counts for the axis; all of it is the axis itself.
+    mesh.between("tp", 2).all_reduce({at::ones({3})}).wait();
+    mesh.between("tp", 1).all_reduce({at::ones({3})}).wait();
+    mesh.neighbours("tp", 4).all_reduce({at::ones({3})}).wait();
+    EXPECT_EQ(mesh["tp"].stats().operations.at("all_reduce").calls, 3);
   });
 }
 

@@ -9,22 +9,12 @@
 #include "tessera/base/error.h"
 #include "tessera/dist/global_layout.h"
 #include "tessera/dist/run_ranks.h"
+#include "tests/dist/dims.h"
 
 namespace tessera {
 namespace {
 
-ParallelDims dims_of(int64_t pp, int64_t replicate, int64_t shard, int64_t cp, int64_t tp,
-                     int64_t ep = 1) {
-  ParallelDims dims;
-  dims.pp = pp;
-  dims.dp_replicate = replicate;
-  dims.dp_shard = shard;
-  dims.cp = cp;
-  dims.tp = tp;
-  dims.ep = ep;
-  dims.world = pp * replicate * shard * cp * tp;
-  return dims;
-}
+using test::dims_of;
 
 at::Tensor whole(const std::vector<int64_t>& shape) {
   int64_t count = 1;
