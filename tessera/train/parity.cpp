@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tessera/base/error.h"
 #include "tessera/config/derive.h"
@@ -135,6 +133,24 @@ void check_tensors(const RunRecord& run, const RunRecord& reference, const Paral
   }
 }
 
+// Counts that two choices leave as they were hide them: there are at least so many.
+void compare_routes(const RunRecord& run, const RunRecord& reference, ParityReport& report) {
+  for (size_t i = 0; i < reference.steps.size(); ++i) {
+    const StepMetrics& ours = run.steps.at(i);
+    const StepMetrics& theirs = reference.steps[i];
+    for (size_t layer = 0; layer < theirs.moe_layers.size(); ++layer) {
+      int64_t moved = 0;
+      for (size_t expert = 0; expert < theirs.tokens_per_expert[layer].size(); ++expert) {
+        moved += std::abs(ours.tokens_per_expert.at(layer)[expert] -
+                          theirs.tokens_per_expert[layer][expert]);
+      }
+      if (moved > 0) {
+        report.routes.push_back({static_cast<int64_t>(i) + 1, theirs.moe_layers[layer], moved / 2});
+      }
+    }
+  }
+}
+
 // What follows a place that is wrong is wrong too: the first is named.
 void check_stream(const RunRecord& run, const RunRecord& reference, ParityReport& report) {
   const std::map<StreamPlace, double> ours = run.stream.total();
@@ -183,6 +199,7 @@ ParityReport run_parity(const Config& original, const ParityOptions& options) {
   report.tolerance = parity_tolerance(options.dtype);
   report.parameters = reference.names.size();
   compare_steps(run, reference, report);
+  compare_routes(run, reference, report);
   check_stream(run, reference, report);
   for (size_t i = 0; i < report.losses.size(); ++i) {
     const std::string step = " of step " + std::to_string(i + 1);
@@ -192,58 +209,6 @@ ParityReport run_parity(const Config& original, const ParityOptions& options) {
   }
   check_tensors(run, reference, dims, false, report);
   return report;
-}
-
-std::string parity_text(const ParityReport& r) {
-  std::ostringstream out;
-  out.precision(10);
-  for (size_t i = 0; i < r.losses.size(); ++i) {
-    out << "step " << i + 1 << "  loss " << r.losses[i] << " (one rank " << r.reference_losses[i]
-        << ")  gradient norm " << r.norms[i] << " (" << r.reference_norms[i] << ")\n";
-  }
-  out.precision(3);
-  out << r.parameters << " parameters; largest difference of a gradient " << r.worst_gradient
-      << " (" << r.worst_gradient_name << "), of a value after the last step " << r.worst_value
-      << " (" << r.worst_value_name << "); tolerance " << r.tolerance << "\n";
-  if (r.passed()) {
-    out << "parity holds\n";
-    return out.str();
-  }
-  const ParityFinding& first = r.findings.front();
-  out << "parity differs in " << r.findings.size() << " places; the first: " << first.what
-      << ", difference " << first.difference << ", ratio " << first.ratio;
-  if (!first.axis.empty()) out << ", over " << first.axis;
-  out << "\n";
-  constexpr size_t kShown = 12;
-  for (size_t i = 0; i < std::min(kShown, r.findings.size()); ++i) {
-    const ParityFinding& f = r.findings[i];
-    out << "  " << f.what << ": difference " << f.difference << ", ratio " << f.ratio
-        << (f.axis.empty() ? "" : ", over " + f.axis) << "\n";
-  }
-  if (r.findings.size() > kShown) out << "  and " << r.findings.size() - kShown << " more\n";
-  return out.str();
-}
-
-std::string parity_json(const ParityReport& r) {
-  nlohmann::ordered_json json;
-  json["passed"] = r.passed();
-  json["tolerance"] = r.tolerance;
-  for (size_t i = 0; i < r.losses.size(); ++i) {
-    json["steps"].push_back({{"step", i + 1},
-                             {"loss", r.losses[i]},
-                             {"reference_loss", r.reference_losses[i]},
-                             {"grad_norm", r.norms[i]},
-                             {"reference_grad_norm", r.reference_norms[i]}});
-  }
-  json["parameters"] = r.parameters;
-  json["worst_gradient"] = {{"name", r.worst_gradient_name}, {"difference", r.worst_gradient}};
-  json["worst_value"] = {{"name", r.worst_value_name}, {"difference", r.worst_value}};
-  json["findings"] = nlohmann::ordered_json::array();
-  for (const ParityFinding& f : r.findings) {
-    json["findings"].push_back(
-        {{"what", f.what}, {"difference", f.difference}, {"ratio", f.ratio}, {"axis", f.axis}});
-  }
-  return json.dump(2) + "\n";
 }
 
 }  // namespace tessera

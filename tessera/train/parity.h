@@ -30,6 +30,15 @@ struct ParityFinding {
   std::string axis;  // over which it went wrong, as far as it shows
 };
 
+/// Choices of an expert, of one layer in one step, that differ: at least `tokens` of them. With a
+/// near-tie rounding decides, so below float64 they do not show a fault by themselves; what comes
+/// after them differs.
+struct RouteDifference {
+  int64_t step = 0;
+  int64_t layer = 0;
+  int64_t tokens = 0;
+};
+
 struct ParityReport {
   double tolerance = 0;
   std::vector<double> losses, reference_losses;  // per step
@@ -39,6 +48,7 @@ struct ParityReport {
   std::string worst_gradient_name;
   double worst_value = 0;
   std::string worst_value_name;
+  std::vector<RouteDifference> routes;
   /// What exceeds the tolerance, in the order in which a step computes it: forward, loss, gradients
   /// from the head down, norm; so the first is where it went wrong.
   std::vector<ParityFinding> findings;

@@ -11,8 +11,9 @@
 namespace tessera::test {
 namespace {
 
-ParityReport parity(const std::vector<std::string>& set, int64_t ranks, const std::string& fault) {
-  const ConfigResult file = load_config((case_path("llama_sgd64") / "config.yaml").string(), set);
+ParityReport parity(const std::vector<std::string>& set, int64_t ranks, const std::string& fault,
+                    const std::string& name = "llama_sgd64") {
+  const ConfigResult file = load_config((case_path(name) / "config.yaml").string(), set);
   if (!file.ok()) throw ConfigError(format_issues(file.issues));
   ParityOptions options;
   options.ranks = ranks;
@@ -73,6 +74,21 @@ TEST(Parity, NamesAReplicaThatDiffers) {
              finding.axis == "dp_replicate";
   }
   EXPECT_TRUE(named) << parity_text(report);
+}
+
+TEST(Parity, CountsChoicesOfExpertsThatDiffer) {
+  const std::vector<std::string> set = {"training.local_batch_size=2",
+                                        "parallelism.expert_parallel=2"};
+  const ParityReport right = parity(set, 4, "", "qwen3_moe_aux64");
+  EXPECT_TRUE(right.passed()) << parity_text(right);
+  EXPECT_TRUE(right.routes.empty());
+  const ParityReport wrong = parity(set, 4, "double_weights:layer 1", "qwen3_moe_aux64");
+  ASSERT_FALSE(wrong.routes.empty());
+  EXPECT_EQ(wrong.routes.front().step, 1);
+  EXPECT_GE(wrong.routes.front().layer, 2);  // layer 1 chose before its experts went wrong
+  EXPECT_GT(wrong.routes.front().tokens, 0);
+  EXPECT_NE(parity_text(wrong).find("routing differs: at least"), std::string::npos);
+  EXPECT_NE(parity_json(wrong).find("\"routes\": [\n"), std::string::npos);
 }
 
 TEST(Parity, NamesASummedTwiceNormUnderTensorParallelism) {
