@@ -2,11 +2,30 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
+
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/dist/turns.h"
 
 namespace tessera {
+namespace {
+
+// Adds its own lifetime to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
 
 PipelineRuntime::PipelineRuntime(const ScheduleOptions& options, std::vector<ModelChunk>& chunks,
                                  const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype,
@@ -32,6 +51,7 @@ void PipelineRuntime::set_timeline(Timeline* timeline) {
 
 void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
   TESSERA_CHECK_EQ(static_cast<int64_t>(contexts.size()), options_.micro_batches);
+  const Stopwatch stopwatch(times_.running);
   backwards_.assign(chunks_.size(), 0);
   peak_live_ = 0;
   for (const Action& action : actions_) execute(action, contexts);
@@ -73,8 +93,11 @@ void PipelineRuntime::backward(const Pass& pass) {
 // the other's computation. Where there is no such thing, call by call on one thread.
 void PipelineRuntime::overlap(const Action& action, std::vector<LayerContext>& contexts) {
   if (stages_.goes_on_behind()) {
-    return run_in_turns([&] { backward(backward_pass(action)); },
-                        [&] { forward(forward_pass(action), contexts); }, timeline_);
+    in_turns_ = true;
+    run_in_turns([&] { backward(backward_pass(action)); },
+                 [&] { forward(forward_pass(action), contexts); }, timeline_);
+    in_turns_ = false;
+    return;
   }
   ModelChunk::BackwardRun backward = begin_backward(backward_pass(action));
   ModelChunk::ForwardRun forward = begin_forward(forward_pass(action), contexts);
@@ -137,7 +160,7 @@ void PipelineRuntime::receive(const Action& action, std::map<Key, Incoming>& box
   incoming.tensor =
       at::empty({end - begin, hidden_}, at::TensorOptions().dtype(dtype_).device(stages_.device()));
   incoming.work = stages_.recv(incoming.tensor, static_cast<int>(action.peer), action.tag);
-  if (!options_.overlap_p2p) incoming.work.wait();
+  if (!options_.overlap_p2p) wait_for(incoming.work);
   box[{action.chunk, action.micro_batch}] = std::move(incoming);
 }
 
@@ -155,13 +178,19 @@ void PipelineRuntime::send(const Action& action, std::map<Key, at::Tensor>& box)
   }
 }
 
+void PipelineRuntime::wait_for(Work& work) {
+  if (in_turns_) return work.wait();
+  const Stopwatch stopwatch(times_.waiting);
+  work.wait();
+}
+
 at::Tensor PipelineRuntime::take(std::map<Key, Incoming>& box, const Key& key) {
   const auto found = box.find(key);
   TESSERA_CHECK(found != box.end(), "chunk ", key.first, " has nothing for micro-batch ",
                 key.second);
   {
     const TimelineSpan span(timeline_, "receive", {}, key.second);
-    found->second.work.wait();
+    wait_for(found->second.work);
   }
   at::Tensor tensor = std::move(found->second.tensor);
   box.erase(found);

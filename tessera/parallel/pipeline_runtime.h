@@ -39,6 +39,14 @@ class PipelineRuntime {
   /// not.
   int64_t peak_live() const { return peak_live_; }
 
+  /// Seconds inside of run(), of all runs, and those of them that passed waiting for what another
+  /// stage computes. What two calls that take turns (overlap_b_f) wait for is not counted.
+  struct Times {
+    double running = 0;
+    double waiting = 0;
+  };
+  const Times& times() const { return times_; }
+
  private:
   using Key = std::pair<int64_t, int64_t>;  // chunk, micro-batch
   struct Incoming {
@@ -57,6 +65,7 @@ class PipelineRuntime {
                const std::vector<LayerContext>& contexts);
   void send(const Action& action, std::map<Key, at::Tensor>& box);
   at::Tensor take(std::map<Key, Incoming>& box, const Key& key);
+  void wait_for(Work& work);
 
   ScheduleOptions options_;
   std::vector<ModelChunk>& chunks_;
@@ -70,6 +79,8 @@ class PipelineRuntime {
   std::map<Key, at::Tensor> outputs_, input_grads_;   // to be sent
   std::vector<std::pair<Work, at::Tensor>> sending_;  // with overlap: waited for at the end
   int64_t peak_live_ = 0;
+  Times times_;
+  bool in_turns_ = false;
   std::vector<int64_t> backwards_;  // done, by chunk
   Timeline* timeline_ = nullptr;
 };

@@ -96,9 +96,9 @@ int run_training(const Config& config, const RunOptions& options) {
     };
     Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples());
-    report.emplace(trainer.mesh());
+    report.emplace(trainer.mesh(), trainer.pipeline());
     const int signal = trainer.run();
-    std::fputs(report->text(config, trainer.mesh()).c_str(), stdout);
+    std::fputs(report->text(config).c_str(), stdout);
     if (signal != 0) stopped = signal;
     if (!options.trace.empty()) write_trace(options.trace, timeline, world);
   };

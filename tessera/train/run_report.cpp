@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 
 #include "tessera/planner/bytes_text.h"
 #include "tessera/planner/plan.h"
@@ -23,26 +24,43 @@ std::string line(const std::string& what, int64_t planned, int64_t measured) {
 
 }  // namespace
 
-RunReport::RunReport(const DeviceMesh& mesh) {
+RunReport::RunReport(const DeviceMesh& mesh, const PipelineRuntime& pipeline)
+    : mesh_(mesh), pipeline_(pipeline) {
   for (const auto& [axis, group] : mesh.groups()) before_[axis] = group.stats().total_bytes();
 }
 
 void RunReport::add(const StepMetrics& metrics) {
-  ++steps_;
+  if (++steps_ == 1) first_step_ = pipeline_.times();  // which warms up
   peak_memory_ = std::max(peak_memory_, metrics.peak_memory);
 }
 
-std::string RunReport::text(const Config& config, const DeviceMesh& mesh) const {
+// The stage that computes first and last is in run() all the time; what another rank does not spend
+// in its own calls meanwhile it idles.
+double RunReport::idle_share() const {
+  const PipelineRuntime::Times& all = pipeline_.times();
+  const double running = all.running - first_step_.running;
+  const double busy = running - (all.waiting - first_step_.waiting);
+  const at::Tensor longest = at::scalar_tensor(running, at::kDouble);
+  const at::Tensor sum = at::scalar_tensor(busy, at::kDouble);
+  const ProcessGroup& world = mesh_["world"];
+  world.all_reduce({longest}, ReduceOp::kMax).wait();
+  world.all_reduce({sum}, ReduceOp::kSum).wait();
+  return 1.0 - sum.item<double>() / world.size() / longest.item<double>();
+}
+
+std::string RunReport::text(const Config& config) const {
   if (steps_ == 0) return "";
   at::Tensor sent = at::zeros({static_cast<int64_t>(before_.size())}, at::kLong);
   int64_t at = 0;
   for (const auto& [axis, before] : before_) {
-    sent[at++] = (mesh[axis].stats().total_bytes() - before) / steps_;
+    sent[at++] = (mesh_[axis].stats().total_bytes() - before) / steps_;
   }
-  mesh["world"].all_reduce({sent}, ReduceOp::kMax).wait();
-  if (mesh.rank() != 0) return "";
+  mesh_["world"].all_reduce({sent}, ReduceOp::kMax).wait();
+  const bool idles = mesh_.dims().pp > 1 && steps_ > 1;
+  const double idle = idles ? idle_share() : 0.0;
+  if (mesh_.rank() != 0) return "";
 
-  const Plan plan = make_plan(config, mesh.dims().world);
+  const Plan plan = make_plan(config, mesh_.dims().world);
   int64_t peak = 0;
   std::map<std::string, int64_t> planned;
   for (const MemoryPlan& memory : plan.memory) peak = std::max(peak, memory.peak);
@@ -61,6 +79,15 @@ std::string RunReport::text(const Config& config, const DeviceMesh& mesh) const 
     if (planned.contains(axis)) {
       text += line("sent a step over " + axis, planned.at(axis), measured);
     }
+  }
+  if (idles && plan.pipeline) {
+    const std::vector<double>& shares = plan.pipeline->idle_share;
+    const double planned_idle =
+        std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(shares.size());
+    char last[128];
+    std::snprintf(last, sizeof(last), "  %-32s %8.1f %% %8.1f %%\n", "idle time of the pipeline",
+                  100.0 * planned_idle, 100.0 * idle);
+    text += last;
   }
   return text;
 }

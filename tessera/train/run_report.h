@@ -6,6 +6,7 @@
 
 #include "tessera/config/config.h"
 #include "tessera/dist/device_mesh.h"
+#include "tessera/parallel/pipeline_runtime.h"
 #include "tessera/train/metrics.h"
 
 namespace tessera {
@@ -13,16 +14,22 @@ namespace tessera {
 /// What a run measured beside what its plan said. One per rank.
 class RunReport {
  public:
-  /// Counts from now on.
-  explicit RunReport(const DeviceMesh& mesh);
+  /// Counts from now on. Both must outlive it.
+  RunReport(const DeviceMesh& mesh, const PipelineRuntime& pipeline);
 
   void add(const StepMetrics& metrics);
 
-  /// A line for the peak memory and one for each axis of the plan: of the rank with most.
-  /// Collective over the world; empty on other ranks than 0, and without a step.
-  std::string text(const Config& config, const DeviceMesh& mesh) const;
+  /// A line for the peak memory and one for each axis of the plan: of the rank with most; one for
+  /// the idle time of a pipeline, from the second step on. Collective over the world; empty on
+  /// other ranks than 0, and without a step.
+  std::string text(const Config& config) const;
 
  private:
+  double idle_share() const;  // of the stages' time; collective over the world
+
+  const DeviceMesh& mesh_;
+  const PipelineRuntime& pipeline_;
+  PipelineRuntime::Times first_step_;
   std::map<std::string, int64_t> before_;  // bytes sent, by axis
   int64_t steps_ = 0;
   int64_t peak_memory_ = 0;
