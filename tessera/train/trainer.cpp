@@ -74,9 +74,16 @@ int Trainer::run() {
   } catch (const NonFiniteError&) {
     checkpoints_->complete();  // thrown on every rank alike: what was saved before is kept
     throw;
+  } catch (const CommError& error) {
+    throw CommError(detail::concat("step ", step_ + 1, ": ", error.what()));
   }
   checkpoints_->finish(step_);
-  return stop_ ? options_.stop_signal->load() : 0;
+  if (!stop_) return 0;
+  // Not every rank has to have got it.
+  const at::Tensor signal = at::scalar_tensor(
+      options_.stop_signal != nullptr ? options_.stop_signal->load() : 0, at::kLong);
+  mesh_["world"].all_reduce({signal}, ReduceOp::kMax).wait();
+  return signal.item<int>();
 }
 
 StepMetrics Trainer::train_step() {

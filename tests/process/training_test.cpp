@@ -205,6 +205,15 @@ TEST_F(ProcessTraining, AWorkerKilledInAStepEndsTheOthers) {
   EXPECT_LT(std::stod(read_file(folder_ / "end")) - std::stod(read_file(folder_ / "begin")), 10.0);
 }
 
+TEST_F(ProcessTraining, AWorkerThatHangsInAStepIsNamed) {
+  const CommandResult result = sh(
+      after_two_steps(msrun("--log_dir=logs", "out", 4000) + " --set training.timeout_seconds=3",
+                      "for c in $(cat /proc/$p/task/$p/children); do "
+                      "tr '\\0' '\\n' </proc/$c/environ | grep -qx RANK=2 && kill -STOP $c; done"));
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex("step [0-9]+: .*no answer within 3 s from.* 2"));
+}
+
 // A token outside the vocabulary, which one rank alone reads.
 TEST_F(ProcessTraining, OneThatThrowsIsNamedAndEndsTheOthers) {
   std::string text(8 * 16 * 40, 'a');
