@@ -1,5 +1,7 @@
 #include "tessera/checkpoint/agree.h"
 
+#include <c10/util/Exception.h>
+
 #include <filesystem>
 #include <new>
 
@@ -18,6 +20,8 @@ std::string first_error(const ProcessGroup& world, const std::function<void()>& 
     own = error.what();
   } catch (const std::bad_alloc&) {
     own = "out of memory";
+  } catch (const c10::Error& error) {  // of the allocator of tensors
+    own = error.what_without_backtrace();
   }
   std::string first;
   int more = 0;

@@ -16,6 +16,7 @@
 #include "tessera/checkpoint/tokenizer_files.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
+#include "tessera/nn/scalar_type.h"
 
 namespace tessera {
 
@@ -36,16 +37,6 @@ struct Exported {
     return bytes;
   }
 };
-
-at::ScalarType scalar_type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64: return at::kDouble;
-    case DType::kFloat32: return at::kFloat;
-    case DType::kBFloat16: return at::kBFloat16;
-    case DType::kFloat16: return at::kHalf;
-  }
-  return at::kFloat;
-}
 
 DType dtype_of(at::ScalarType type) {
   if (type == at::kDouble) return DType::kFloat64;
@@ -81,7 +72,7 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const Mo
     const StoredTensor& tensor = manifest.weights.at(spec.name);
     const Exported next{
         spec.name, &tensor,
-        options.dtype ? scalar_type_of(*options.dtype) : exported_type(spec, tensor, config)};
+        options.dtype ? scalar_type(*options.dtype) : exported_type(spec, tensor, config)};
     if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
       files.emplace_back();
       filled = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -100,20 +101,21 @@ void CheckpointSaver::save(const RunPosition& position) {
   started_ = std::chrono::steady_clock::now();
   position_ = position;
   folder_ = options_.root / (iteration_name(position.step) + ".writing");
-  agree(world, [this] {
-    if (mesh_.rank() != 0) return;
-    if (removing_.valid()) removing_.get();
-    folder_ = begin_iteration(options_.root, position_.step);
-  });
   RankFilesOptions files;
   files.prefix = options_.prefix;
   files.optimizer = !options_.optimizer.empty();
   files.copies = options_.copies;
   files.rank = mesh_.rank();
   files.world = world.size();
-  RankFiles rank_files(table_, optimizer_, files, options_.async);
+  std::optional<RankFiles> rank_files;
+  agree(world, [&] {
+    rank_files.emplace(table_, optimizer_, files, options_.async);  // a copy may not fit
+    if (mesh_.rank() != 0) return;
+    if (removing_.valid()) removing_.get();
+    folder_ = begin_iteration(options_.root, position_.step);
+  });
   if (options_.async) {
-    writing_ = std::async(std::launch::async, [this, rank_files = std::move(rank_files)] {
+    writing_ = std::async(std::launch::async, [this, rank_files = std::move(*rank_files)] {
       step_back();
       return write(rank_files);
     });
@@ -121,7 +123,7 @@ void CheckpointSaver::save(const RunPosition& position) {
   }
   std::promise<std::string> done;
   writing_ = done.get_future();
-  done.set_value(write(rank_files));
+  done.set_value(write(*rank_files));
   complete();
 }
 
