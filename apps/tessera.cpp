@@ -44,7 +44,9 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  tessera plan --config configs/fsdp.yaml --ranks 8\n"
       "  tessera train --config configs/train_small.yaml --ranks 8\n"
-      "  tessera train --help");
+      "  tessera train --help\n\n"
+      "Exit codes: 0 done, 1 internal error, 2 file, flags or data, 3 peer or link, 4 checkpoint,\n"
+      "5 loss or norm not finite, 6 parity differs, 128 + n ended early by signal n");
   tessera::Command command;
   tessera::add_engine_commands(app, command);
   tessera::add_plan_command(app, command);

@@ -110,7 +110,11 @@ void add_parity(CLI::App& app, Command& command) {
   parity->footer(
       "Exit code 6: they differ; the first that does, in the order in which a step computes it, "
       "is\n"
-      "named: activations, loss, a gradient, the norm.\n\n"
+      "named: activations, loss, a gradient, the norm.\n"
+      "Tolerance: 1e-10 with float64, 1e-5 with float32, 2e-2 with bfloat16 (numbers: relative;\n"
+      "tensors: the largest difference over the norm). Below float64 rounding may choose between "
+      "two\n"
+      "experts that are nearly tied; then it says so.\n\n"
       "Faults to plant (UNIT: embedding, \"layer N\", \"layer N experts\" or head):\n"
       "  any layout        scale_gradient:UNIT  skip_reduction:UNIT  skip_partial:AXIS[:NAME]\n"
       "                    shift_labels  drop_micro_batch[:INDEX]  perturb_replica[:RANK]\n"

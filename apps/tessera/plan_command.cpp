@@ -66,6 +66,7 @@ void add_plan_command(CLI::App& app, Command& command) {
   plan->add_flag("--json", flags->json, "the whole plan, or all errors, as one JSON object");
   plan->add_option("--svg", flags->svg, "writes the timeline of the pipeline to this file");
   plan->footer(
+      "Token files or a device that are not there are warnings: a plan needs neither.\n\n"
       "Examples:\n"
       "  tessera plan --config configs/hsdp.yaml --ranks 16\n"
       "  tessera plan --config configs/pp_list.yaml --ranks 8 --svg pipeline.svg\n"
