@@ -54,16 +54,28 @@ const ProcessGroup& DeviceMesh::operator[](std::string_view axis) const {
 }
 
 ProcessGroup DeviceMesh::neighbours(std::string_view axis, int count) const {
+  return part(axis, count, /*between=*/false);
+}
+
+ProcessGroup DeviceMesh::between(std::string_view axis, int count) const {
+  return part(axis, count, /*between=*/true);
+}
+
+ProcessGroup DeviceMesh::part(std::string_view axis, int count, bool between) const {
   const ProcessGroup& group = (*this)[axis];
   TESSERA_CHECK(count >= 1 && group.size() % count == 0, count, " neighbours on ", axis);
-  ProcessGroup& made = neighbours_[{std::string(axis), count}];
+  const int parts = between ? count : group.size() / count;
+  if (parts == 1) return group;
+  std::string name(axis);
+  name.append(between ? "/between/" : "/").append(std::to_string(count));
+  ProcessGroup& made = parts_[name];
   if (!made) {
-    Members members;
+    Members members(static_cast<size_t>(parts));
     for (int i = 0; i < group.size(); ++i) {
-      if (i % count == 0) members.emplace_back();
-      members.back().push_back(group.ranks()[static_cast<size_t>(i)]);
+      members[static_cast<size_t>(between ? i % count : i / count)].push_back(
+          group.ranks()[static_cast<size_t>(i)]);
     }
-    made = group.split(members, std::string(axis) + "/" + std::to_string(count));
+    made = group.split(members, name);
   }
   return made;
 }

@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "tessera/config/parallel_dims.h"
 #include "tessera/dist/process_group.h"
@@ -24,9 +23,11 @@ class DeviceMesh {
   /// name.
   const ProcessGroup& operator[](std::string_view axis) const;
 
-  /// The runs of `count` neighbours of an axis, as those that hold copies of one part. The first
-  /// call with its arguments is collective over the axis.
+  /// An axis is a grid whose rows are runs of `count` neighbours, as those that hold copies of one
+  /// part. The row of this rank; its column: the ranks with equal places in their rows. Made once;
+  /// the first call with its arguments is collective over the axis.
   ProcessGroup neighbours(std::string_view axis, int count) const;
+  ProcessGroup between(std::string_view axis, int count) const;
 
   int coordinate(std::string_view axis) const;  // place on the axis
   int size(std::string_view axis) const;
@@ -37,9 +38,11 @@ class DeviceMesh {
   const std::map<std::string, ProcessGroup, std::less<>>& groups() const { return groups_; }
 
  private:
+  ProcessGroup part(std::string_view axis, int count, bool between) const;
+
   ParallelDims dims_;
   std::map<std::string, ProcessGroup, std::less<>> groups_;
-  mutable std::map<std::pair<std::string, int>, ProcessGroup> neighbours_;
+  mutable std::map<std::string, ProcessGroup> parts_;  // of axes, by their names
 };
 
 }  // namespace tessera

@@ -11,15 +11,6 @@ KeyExchange key_exchange(const std::string& name) {
   return name == "allgather" ? KeyExchange::kAllGather : KeyExchange::kAuto;
 }
 
-// Ranks of the cp axis with equal places modulo `inner`.
-std::vector<std::vector<int>> columns(const std::vector<int>& ranks, int64_t inner) {
-  std::vector<std::vector<int>> groups(static_cast<size_t>(inner));
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    groups[i % static_cast<size_t>(inner)].push_back(ranks[i]);
-  }
-  return groups;
-}
-
 }  // namespace
 
 int64_t inner_degree(const ParallelismConfig& config) {
@@ -29,11 +20,10 @@ int64_t inner_degree(const ParallelismConfig& config) {
 }
 
 void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
-  const ProcessGroup& cp = mesh["cp"];
-  if (cp.size() == 1) return;
+  if (mesh.size("cp") == 1) return;
   const int64_t inner = inner_degree(config.parallelism);
   const ProcessGroup rows = mesh.neighbours("cp", static_cast<int>(inner));
-  const ProcessGroup outer = cp.split(columns(cp.ranks(), inner), "cp");
+  const ProcessGroup outer = mesh.between("cp", static_cast<int>(inner));
   for (DecoderLayer* layer : decoder.all_layers()) {
     auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get());
     auto* plain = dynamic_cast<Attention*>(layer->attention.get());

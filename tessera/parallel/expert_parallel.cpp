@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "tessera/base/error.h"
 #include "tessera/nn/moe.h"
 #include "tessera/parallel/expert_parallel_dispatchers.h"
+#include "tessera/parallel/weight_marks.h"
 
 namespace tessera {
 namespace {
@@ -27,23 +27,15 @@ struct MeshStatistics : RouterStatistics {
 };
 
 void partial_over_tp(const std::vector<Weight*>& weights) {
-  for (Weight* weight : weights) {
-    for (ParameterPart& part : weight->parts) part.partial.emplace_back("tp");
-  }
+  for (Weight* weight : weights) mark_partial(*weight, "tp");
 }
 
 std::shared_ptr<NodeGroups> node_groups(const Config& config, const DeviceMesh& mesh) {
-  const ProcessGroup& ep = mesh["ep"];
   const auto node = static_cast<int>(config.parallelism.npu_nums_per_device);
-  TESSERA_CHECK(ep.size() % node == 0, "nodes of ", node, " in ep ", ep.size());
-  std::vector<std::vector<int>> columns(static_cast<size_t>(node));
-  for (int i = 0; i < ep.size(); ++i) {
-    columns[static_cast<size_t>(i % node)].push_back(ep.ranks()[static_cast<size_t>(i)]);
-  }
   auto groups = std::make_shared<NodeGroups>();
   groups->node = mesh.neighbours("ep", node);
-  groups->between = ep.split(columns, "ep/between");
-  groups->all = ep;
+  groups->between = mesh.between("ep", node);
+  groups->all = mesh["ep"];
   return groups;
 }
 
@@ -73,9 +65,7 @@ void expert_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
       if (sliced) partial_over_tp(experts);
       continue;
     }
-    for (Weight* weight : experts) {
-      for (ParameterPart& part : weight->parts) part.cuts.push_back({"ep", 0, 1});
-    }
+    for (Weight* weight : experts) mark_cut(*weight, "ep", 0);
     if (nodes) {
       moe->dispatcher = std::make_unique<NodeDispatcher>(nodes);
     } else {

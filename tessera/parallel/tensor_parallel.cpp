@@ -4,28 +4,21 @@
 #include "tessera/base/log.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
 #include "tessera/parallel/tensor_parallel_mla.h"
+#include "tessera/parallel/weight_marks.h"
 
 namespace tessera {
 namespace {
 
-const AxisCut kRows{"tp", 0, 1};
-const AxisCut kColumns{"tp", 1, 1};
-
-// Every rank computes with all of it, on its own tokens or heads: the gradient is a partial sum.
-void replicate(Weight& weight) {
-  for (ParameterPart& part : weight.parts) part.partial.emplace_back("tp");
-}
-
-void cut(Weight& weight, const AxisCut& how) {
-  for (ParameterPart& part : weight.parts) part.cuts.push_back(how);
-}
+void replicate(Weight& weight) { mark_partial(weight, "tp"); }
+void cut_rows(Weight& weight) { mark_cut(weight, "tp", 0); }
+void cut_columns(Weight& weight) { mark_cut(weight, "tp", 1); }
 
 // Rows of the key and value heads: cut, or copied where there are fewer heads than ranks.
 void cut_heads(Weight& weight, size_t part, int64_t heads, int tp) {
   if (!weight.present()) return;
   ParameterPart& p = weight.parts[part];
   if (heads % tp == 0) {
-    p.cuts.push_back(kRows);
+    p.cuts.push_back({"tp", 0, 1});
     return;
   }
   TESSERA_CHECK(tp % heads == 0, heads, " key/value heads over tp ", tp);
@@ -45,7 +38,7 @@ void attention(Attention& attention, const Config& config, const ProcessGroup& t
     qkv.part_rows[part] /= tp.size() / qkv.weight.parts[part].cuts.back().copies;
   }
   attention.qkv_proj = std::make_unique<ColumnProjections>(std::move(qkv), tp, overlap);
-  cut(attention.o_proj->weight, kColumns);
+  cut_columns(attention.o_proj->weight);
   replicate(attention.o_proj->bias);
   attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp, overlap);
   if (attention.q_norm) replicate(attention.q_norm->weight);
@@ -54,11 +47,11 @@ void attention(Attention& attention, const Config& config, const ProcessGroup& t
 
 void feed_forward(Mlp& mlp, const ProcessGroup& tp, bool overlap) {
   Projections& gate_up = *mlp.gate_up_proj;
-  cut(gate_up.weight, kRows);
-  cut(gate_up.bias, kRows);
+  cut_rows(gate_up.weight);
+  cut_rows(gate_up.bias);
   for (int64_t& rows : gate_up.part_rows) rows /= tp.size();
   mlp.gate_up_proj = std::make_unique<ColumnProjections>(std::move(gate_up), tp, overlap);
-  cut(mlp.down_proj->weight, kColumns);
+  cut_columns(mlp.down_proj->weight);
   replicate(mlp.down_proj->bias);
   mlp.down_proj = std::make_unique<RowLinear>(std::move(*mlp.down_proj), tp, overlap);
 }
@@ -80,7 +73,7 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
   if (tp.size() == 1) return;
   const bool overlap = overlaps_products(decoder, config, mesh);
   if (decoder.embedding) {
-    cut(decoder.embedding->weight, kRows);
+    cut_rows(decoder.embedding->weight);
     // A tied head points at the weight, which moves into the new embedding.
     const bool tied = decoder.head && decoder.head->weight == &decoder.embedding->weight;
     decoder.embedding = std::make_unique<VocabularyEmbedding>(std::move(*decoder.embedding), tp);
@@ -104,7 +97,7 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
     }
     replicate(mtp.projection->weight);
     if (mtp.own_embedding) {
-      cut(mtp.own_embedding->weight, kRows);
+      cut_rows(mtp.own_embedding->weight);
       const bool tied = decoder.head->weight == &mtp.own_embedding->weight;
       mtp.own_embedding = std::make_unique<VocabularyEmbedding>(std::move(*mtp.own_embedding), tp);
       if (tied) decoder.head->weight = &mtp.own_embedding->weight;
@@ -112,7 +105,7 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
   }
   if (decoder.head) {
     replicate(decoder.norm->weight);
-    if (decoder.head->own_weight) cut(*decoder.head->own_weight, kRows);
+    if (decoder.head->own_weight) cut_rows(*decoder.head->own_weight);
     decoder.head = std::make_unique<VocabularyLossHead>(std::move(*decoder.head), tp,
                                                         config.parallelism.enable_loss_parallel);
   }

@@ -2,6 +2,7 @@
 
 #include "tessera/dist/regions.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
+#include "tessera/parallel/weight_marks.h"
 
 namespace tessera {
 namespace {
@@ -14,27 +15,18 @@ struct GatherOverTp : SequenceGather {
   ProcessGroup group;
 };
 
-// Whole on every rank, which computes with its own tokens: the gradient is a partial sum.
-void replicate(Weight& weight) {
-  for (ParameterPart& part : weight.parts) part.partial.emplace_back("tp");
-}
-
-void cut(Weight& weight, int dim) {
-  for (ParameterPart& part : weight.parts) part.cuts.push_back({"tp", dim, 1});
-}
-
 }  // namespace
 
 void latent_attention_over_tp(LatentAttention& attention, const ProcessGroup& tp, bool overlap) {
-  replicate(attention.down_proj->weight);
-  replicate(attention.down_proj->bias);
-  if (attention.q_norm) replicate(attention.q_norm->weight);
-  if (attention.kv_norm) replicate(attention.kv_norm->weight);
+  mark_partial(attention.down_proj->weight, "tp");
+  mark_partial(attention.down_proj->bias, "tp");
+  if (attention.q_norm) mark_partial(attention.q_norm->weight, "tp");
+  if (attention.kv_norm) mark_partial(attention.kv_norm->weight, "tp");
   attention.gather = std::make_unique<GatherOverTp>(tp);
-  cut(attention.q_up->weight, 0);
-  cut(attention.kv_up->weight, 0);
-  cut(attention.o_proj->weight, 1);
-  replicate(attention.o_proj->bias);
+  mark_cut(attention.q_up->weight, "tp", 0);
+  mark_cut(attention.kv_up->weight, "tp", 0);
+  mark_cut(attention.o_proj->weight, "tp", 1);
+  mark_partial(attention.o_proj->bias, "tp");
   attention.o_proj = std::make_unique<RowLinear>(std::move(*attention.o_proj), tp, overlap);
 }
 
