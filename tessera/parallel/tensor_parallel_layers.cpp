@@ -53,8 +53,7 @@ at::Tensor VocabularyEmbedding::forward(const at::Tensor& ids_T) {
     return scatter_to_sp(zeros + weight.value.sum(), group);
   }
   const at::Tensor other = (ids_T < own.begin).logical_or_(ids_T >= own.end);
-  const at::Tensor rows_TH =
-      at::embedding(weight.value, (ids_T - own.begin).masked_fill_(other, 0));
+  const at::Tensor rows_TH = Embedding::forward((ids_T - own.begin).masked_fill_(other, 0));
   return scatter_to_sp(rows_TH.masked_fill(other.unsqueeze(1), 0), group);
 }
 
