@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "tessera/base/error.h"
@@ -31,27 +33,26 @@ std::vector<VisibleBlock> plan_blocks(const std::vector<Range>& queries,
   std::vector<VisibleBlock> causal, full;
   int64_t q_local = 0;
   for (const Range& q : queries) {
+    const auto first = std::ranges::upper_bound(document_ends, q.begin);  // of the first query
     int64_t k_local = 0;
     for (const Range& k : keys) {
-      int64_t document_begin = 0;
-      for (const int64_t document_end : document_ends) {
+      if (q != k && k.end > q.begin) {
+        TESSERA_CHECK(q.end <= k.begin, "pieces overlap without being equal");
+        break;  // keys that come later, as do all that follow
+      }
+      int64_t document_begin = first == document_ends.begin() ? 0 : *std::prev(first);
+      for (auto end = first; end != document_ends.end() && document_begin < k.end;
+           document_begin = *end++) {
         // Keys of this document, and queries of it that come after them (or are the same places).
-        const Range seen{std::max(k.begin, document_begin), std::min(k.end, document_end)};
-        const Range ask{std::max(q.begin, document_begin), std::min(q.end, document_end)};
-        document_begin = document_end;
+        const Range seen{std::max(k.begin, document_begin), std::min(k.end, *end)};
+        const Range ask{std::max(q.begin, document_begin), std::min(q.end, *end)};
         if (seen.size() <= 0 || ask.size() <= 0) continue;
         VisibleBlock block;
         block.row = row;
         block.queries = {q_local + ask.begin - q.begin, q_local + ask.end - q.begin};
         block.keys = {k_local + seen.begin - k.begin, k_local + seen.end - k.begin};
-        if (q == k) {
-          block.causal = true;
-          causal.push_back(block);
-        } else if (k.end <= q.begin) {
-          full.push_back(block);
-        } else {
-          TESSERA_CHECK(q.end <= k.begin, "pieces overlap without being equal");
-        }
+        block.causal = q == k;
+        (block.causal ? causal : full).push_back(block);
       }
       k_local += k.size();
     }

@@ -24,7 +24,8 @@ struct VisibleBlock {
 
 /// Blocks in which queries at `queries` see keys at `keys` (pieces of a row, ascending), causal
 /// inside each document; empty ones are left out. Causal blocks come first: they hold every query
-/// of a rank once when `queries` and `keys` are its own.
+/// of a rank once when `queries` and `keys` are its own. Takes the time of what it finds, not of
+/// all documents: every layer may ask again.
 std::vector<VisibleBlock> plan_blocks(const std::vector<Range>& queries,
                                       const std::vector<Range>& keys,
                                       const std::vector<int64_t>& document_ends, int64_t row);
