@@ -58,7 +58,8 @@ class Likeness {
   std::vector<CutTensor> tensors_;
 };
 
-void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
+void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, bool processes,
+                Plan& plan) {
   const PipelineSchedule schedule =
       make_schedule(schedule_options(config, plan.dims, plan.batch.micro_batches));
   std::vector<Likeness> likeness;
@@ -75,7 +76,8 @@ void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Pla
       continue;
     }
     const StageUnits& stage = stages[pp];
-    plan.memory.push_back(plan_memory(config, plan.dims, plan.batch, schedule, stage, rank));
+    plan.memory.push_back(
+        plan_memory(config, plan.dims, plan.batch, schedule, stage, rank, processes));
     auto traffic = plan_traffic(config, plan.dims, stage, plan.batch.micro_batches, rank);
     add_activation_traffic(config, plan.dims, plan.batch, plan.stages[pp], stage, rank, traffic);
     plan.traffic.push_back(std::move(traffic));
@@ -84,7 +86,7 @@ void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, Pla
 
 }  // namespace
 
-Plan make_plan(const Config& config, int64_t world) {
+Plan make_plan(const Config& config, int64_t world, bool processes) {
   Plan plan;
   plan.model_type = config.model.model_type;
   plan.dims = derive_dims(config, world);
@@ -106,7 +108,7 @@ Plan make_plan(const Config& config, int64_t world) {
           stages[pp].units[i].elements();
     }
   }
-  plan_ranks(config, stages, plan);
+  plan_ranks(config, stages, processes, plan);
   plan.context = plan_context(config, plan.dims);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
   if (plan.dims.pp > 1) {

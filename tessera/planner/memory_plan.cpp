@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/message_size.h"
 #include "tessera/planner/placement_rules.h"
 #include "tessera/planner/step_memory.h"
 
@@ -28,16 +29,19 @@ ReshardPolicy reshard_policy(const Config& config, const ParallelDims& dims) {
 }
 
 std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims& dims,
-                                       const ModelUnit& unit, int64_t rank) {
+                                       const ModelUnit& unit, int64_t rank, bool processes) {
   const DType master = master_dtype(config.model);
   std::vector<WeightGroup> groups;
   for (const bool sparse : {false, true}) {
     WeightGroup sum;
-    bool aliased = true, any = false;
+    bool aliased = true;
+    int64_t tensors = 0;
+    for (const TensorGroup& group : unit.tensors) {
+      if ((is_expert(group.role) && dims.ep > 1) == sparse) tensors += group.count;
+    }
     const bool sharded = sparse ? dims.efsdp() > 1 : dims.fsdp() > 1;
     for (const TensorGroup& group : unit.tensors) {
       if ((is_expert(group.role) && dims.ep > 1) != sparse) continue;
-      any = true;
       const int64_t full =
           group.count *
           local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
@@ -51,9 +55,20 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
       sum.gradients += full * size_of(group.compute);
       sum.summed += full * size_of(master);
       sum.shard += own * size_of(master);
+      if (processes) {
+        const int64_t others = (sparse ? dims.efsdp() : dims.fsdp()) - 1;
+        // What travels packed is there once more, at both ends.
+        const auto packed = [&](DType type) {
+          const bool small = own / group.count * size_of(type) < kPieceOfItsOwn;
+          return tensors > 1 && small ? own * size_of(type) : 0;
+        };
+        if (sharded) sum.converted += (others + 1) * packed(group.compute);
+        sum.received += others * (own * size_of(group.compute) + 2 * packed(group.compute));
+        sum.received_summed += others * (own * size_of(master) + 2 * packed(master));
+      }
       sum.reduced = sum.reduced || sharded || group.compute != master;
     }
-    if (!any) continue;
+    if (tensors == 0) continue;
     if (aliased) sum.gathered = sum.converted = 0;
     groups.push_back(sum);
   }
@@ -61,7 +76,8 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
 }
 
 MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
-                       const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank) {
+                       const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank,
+                       bool processes) {
   MemoryPlan plan;
   int64_t constants = 0;
   std::vector<int64_t> gathered;
@@ -73,7 +89,7 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
           local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
     }
     gathered.push_back(0);
-    for (const WeightGroup& group : weight_groups(config, dims, unit, rank)) {
+    for (const WeightGroup& group : weight_groups(config, dims, unit, rank, processes)) {
       gathered.back() += group.gathered;
     }
   }
@@ -91,7 +107,7 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
       plan.gathered = std::max(plan.gathered, gathered[i] + next);
     }
   }
-  const StepPeak peak = plan_step_peak(config, dims, batch, schedule, stage, rank);
+  const StepPeak peak = plan_step_peak(config, dims, batch, schedule, stage, rank, processes);
   plan.activations = peak.activations;
   plan.peak = plan.weights + plan.moments + peak.total();
   return plan;

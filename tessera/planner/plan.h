@@ -129,8 +129,9 @@ struct Plan {
 };
 
 /// The plan of a configuration that is valid at `world` ranks (see preflight). Opens the .idx files
-/// only. Throws ConfigError when `config` is not valid.
-Plan make_plan(const Config& config, int64_t world);
+/// only. `processes`: of the memory of CPU ranks, see plan_memory. Throws ConfigError when `config`
+/// is not valid.
+Plan make_plan(const Config& config, int64_t world, bool processes = false);
 
 /// One screen for a person.
 std::string to_text(const Plan& plan);

@@ -17,7 +17,7 @@ struct GroupState {
   bool gathering = false;
   int arrived = 0;
   int64_t pending = 0;   // full gradients that are not reduced yet
-  int64_t reducing = 0;  // full gradients on their way
+  int64_t reducing = 0;  // full gradients on their way, and what is received for them
   bool has_shard = false;
 };
 
@@ -30,15 +30,17 @@ struct CallState {
 class StepWalk {
  public:
   StepWalk(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
-           const StageUnits& stage, int64_t rank)
-      : policy_(reshard_policy(config, dims)), micro_batches_(batch.micro_batches) {
+           const StageUnits& stage, int64_t rank, bool processes)
+      : policy_(reshard_policy(config, dims)),
+        micro_batches_(batch.micro_batches),
+        processes_(processes) {
     const CallTapes tapes(config, dims, batch, rank);
     std::vector<size_t> of_copy, of_embedding, of_head;
     std::vector<std::pair<size_t, size_t>> predictions;  // chunk, call
     for (size_t u = 0; u < stage.units.size(); ++u) {
       const ModelUnit& unit = stage.units[u];
       std::vector<size_t> groups;
-      for (const WeightGroup& group : weight_groups(config, dims, unit, rank)) {
+      for (const WeightGroup& group : weight_groups(config, dims, unit, rank, processes)) {
         groups.push_back(groups_.size());
         groups_.push_back({group});
       }
@@ -190,7 +192,12 @@ class StepWalk {
       }
       if (!group.has_shard) now_.gradients += bytes.shard;
       group.has_shard = true;
-      group.reducing = group.pending;
+      if (processes_) {
+        const int64_t received = before == 0 ? bytes.received : bytes.received_summed;
+        now_.gradients += received;
+        group.reducing += received;
+      }
+      group.reducing += group.pending;
       group.pending = 0;
       look(0, 0);
     }
@@ -204,6 +211,7 @@ class StepWalk {
 
   ReshardPolicy policy_;
   int64_t micro_batches_;
+  bool processes_;
   int64_t rotary_ = 0;
   std::vector<GroupState> groups_;
   std::vector<std::vector<CallState>> chunks_;
@@ -215,9 +223,10 @@ class StepWalk {
 }  // namespace
 
 StepPeak plan_step_peak(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
-                        const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank) {
+                        const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank,
+                        bool processes) {
   const auto pp = static_cast<size_t>(dims.index_on(Axis::kPp, rank));
-  return StepWalk(config, dims, batch, stage, rank).run(schedule.ranks[pp]);
+  return StepWalk(config, dims, batch, stage, rank, processes).run(schedule.ranks[pp]);
 }
 
 }  // namespace tessera

@@ -20,8 +20,9 @@ struct StepPeak {
 };
 
 /// Goes through the rank's list of the schedule call by call, as the run will, and adds up what
-/// lives.
+/// lives. `processes`: see plan_memory.
 StepPeak plan_step_peak(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
-                        const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank);
+                        const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank,
+                        bool processes);
 
 }  // namespace tessera

@@ -60,7 +60,8 @@ std::string RunReport::text(const Config& config) const {
   const double idle = idles ? idle_share() : 0.0;
   if (mesh_.rank() != 0) return "";
 
-  const Plan plan = make_plan(config, mesh_.dims().world);
+  const bool processes = mesh_["world"].goes_on_behind() && mesh_.device().is_cpu();
+  const Plan plan = make_plan(config, mesh_.dims().world, processes);
   int64_t peak = 0;
   std::map<std::string, int64_t> planned;
   for (const MemoryPlan& memory : plan.memory) peak = std::max(peak, memory.peak);

@@ -264,6 +264,16 @@ TEST_F(ProcessTraining, TermEndsAfterAWholeStep) {
   EXPECT_GE(steps_of("out").size(), 2u);
 }
 
+// What processes receive before they add it is counted.
+TEST_F(ProcessTraining, EndsWithTheMemoryThatWasPlanned) {
+  const CommandResult result = sh(msrun("--log_dir=logs", "out"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const size_t line = result.out.find("peak memory");
+  ASSERT_NE(line, std::string::npos) << result.out;
+  const size_t sign = result.out.find_first_of("+-", line);
+  EXPECT_NEAR(std::stod(result.out.substr(sign)), 0.0, 3.0) << result.out.substr(line);
+}
+
 // 50 steps of the model of `make train`, on its text.
 TEST_F(ProcessTraining, BFloat16HasTheCurveOfFloat32) {
   const std::string demonstration =
