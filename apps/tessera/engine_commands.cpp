@@ -128,6 +128,11 @@ void add_parity(CLI::App& app, Command& command) {
   parity->callback([flags, &command] {
     command = [flags]() -> int {
       const WorldOfProcess world = world_of_process(flags->given_ranks());
+      if (world.worker && world.world > 1) {
+        throw ConfigError(
+            "parity runs all ranks, and the one that they are compared with, in one "
+            "process: start it once, with --ranks");
+      }
       check_before_engine(flags->config, flags->overrides, world);
       std::vector<std::string> engine = flags->engine("parity", world);
       engine.insert(engine.end(),

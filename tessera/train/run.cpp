@@ -1,7 +1,11 @@
 #include "tessera/train/run.h"
 
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -37,12 +41,16 @@ void end_after_a_step_on_signals() {
 
 int64_t first_rank(const RunOptions& options) { return options.worker ? options.worker->rank : 0; }
 
-// Threads of one operator of one rank: OMP_NUM_THREADS, else an equal part of the cores (what the
-// launcher gives its workers).
-int threads_of_rank(int64_t ranks) {
+// Threads of one operator of one rank: OMP_NUM_THREADS, else an equal part of the cores. A thread
+// rank shares those that this process may use; a worker's launcher may have given it a part
+// already.
+int threads_of_rank(const RunOptions& options) {
   if (const char* given = std::getenv("OMP_NUM_THREADS")) return std::max(1, std::atoi(given));
-  return static_cast<int>(
-      std::max<int64_t>(1, static_cast<int64_t>(std::thread::hardware_concurrency()) / ranks));
+  const int64_t allowed = std::thread::hardware_concurrency();
+  const int64_t part = options.worker ? std::min<int64_t>(allowed, ::sysconf(_SC_NPROCESSORS_ONLN) /
+                                                                       options.worker->local_world)
+                                      : allowed / options.thread_ranks;
+  return static_cast<int>(std::max<int64_t>(1, part));
 }
 
 int64_t world_of(const RunOptions& options) {
@@ -104,6 +112,7 @@ int run_training(const Config& config, const RunOptions& options) {
   };
   if (options.worker) {
     const WorkerPlace& w = *options.worker;
+    if (device.is_cpu()) at::set_num_threads(threads_of_rank(options));
     const auto world =
         join_process_world({w.rank, w.world, w.master_addr, w.master_port, w.job,
                             config.training.timeout_seconds, /*shared_memory=*/true, device});
@@ -111,7 +120,9 @@ int run_training(const Config& config, const RunOptions& options) {
     rank_main(world);
   } else if (device.is_cpu()) {
     RankOptions ranks;
-    ranks.threads_per_rank = threads_of_rank(options.thread_ranks);
+    ranks.threads_per_rank = threads_of_rank(options);
+    ranks.group.timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(1e3 * config.training.timeout_seconds));
     run_ranks(static_cast<int>(options.thread_ranks), rank_main, ranks);
   } else {
     ProcessWorldOptions alone;

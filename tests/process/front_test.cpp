@@ -165,6 +165,10 @@ TEST(Front, AsAWorkerTheWorldComesFromTheLauncherAndOneRankSpeaks) {
                                              {"RANK=0", "WORLD_SIZE=6"});
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.errors, HasSubstr("leave --ranks out"));
+  const ProgramResult parity =
+      tessera_program({"parity", "--config", config("tp")}, {"RANK=0", "WORLD_SIZE=6"});
+  EXPECT_EQ(parity.code, 2);
+  EXPECT_THAT(parity.errors, HasSubstr("start it once, with --ranks"));
 }
 
 TEST(Front, PreprocessInspectAndDryRun) {
