@@ -31,9 +31,9 @@ tessera_floor(base PACKAGES spdlog::spdlog fmt::fmt nlohmann_json::nlohmann_json
 tessera_floor(config FLOORS base PACKAGES yaml-cpp::yaml-cpp)
 tessera_floor(schedule FLOORS base)
 tessera_floor(data FLOORS base PACKAGES sentencepiece::sentencepiece)
-tessera_floor(launcher FLOORS config base PACKAGES CLI11::CLI11)
 tessera_floor(planner FLOORS schedule config data base)
-set(floor_1 planner launcher data schedule config base)
+tessera_floor(launcher FLOORS planner config base PACKAGES CLI11::CLI11)
+set(floor_1 launcher planner data schedule config base)
 
 # nn and models are plain mathematics: they do not see dist.
 tessera_floor(dist TORCH FLOORS ${floor_1})

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// What the process returns to its caller (docs: command line).
+/// What the process returns to its caller (docs/launch.md).
 enum class ExitCode : int {
   kDone = 0,
   kInternal = 1,    // our own fault: a TESSERA_CHECK, a foreign exception

@@ -89,7 +89,7 @@ std::vector<Field> parallelism_fields() {
           .between(1, kMaxDegree),
       TESSERA_FIELD(parallelism.moe_token_dispatcher_type, kHonoured,
                     "alltoall, or alltoall_deredundancy: gather between nodes, all-to-all inside "
-                    "(expert_parallel >= npu_nums_per_device).")
+                    "(expert_parallel a multiple of npu_nums_per_device).")
           .one_of("alltoall, alltoall_deredundancy"),
       TESSERA_FIELD(parallelism.npu_nums_per_device, kHonoured,
                     "Devices of a node, for alltoall_deredundancy.")
