@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
+#include "tessera/base/storage_dim.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +29,15 @@ bool narrower(at::ScalarType a, at::ScalarType b) {
 bool is_own(const at::Tensor& gradient, at::ScalarType type) {
   return gradient.scalar_type() == type && gradient.use_count() == 1 &&
          gradient.storage().use_count() == 1;
+}
+
+// Collectives share out rows: those of the tensor, or of each matrix of a stack.
+void append_cut(std::vector<at::Tensor>& list, const at::Tensor& tensor, const ShardedParam& row) {
+  if (row.cuts.back().dim == 0) {
+    list.push_back(tensor);
+    return;
+  }
+  for (at::Tensor& matrix : tensor.unbind(0)) list.push_back(std::move(matrix));
 }
 
 }  // namespace
@@ -60,7 +70,7 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
       storage_.push_back(part.storage);
       if (narrower(part.storage, master)) aliased_ = false;
       part_sizes.push_back(box_of(part.shape, part.cuts, mesh).sizes);
-      row.cuts.push_back({axis_, 0, 1});
+      row.cuts.push_back({axis_, storage_dim(part_sizes.back(), group_.size()), 1});
       if (replicated_) row.partial.emplace_back("dp_replicate");
       parts_of_weight_.back().push_back(params_.size());
       params_.push_back(&table.add(std::move(row), mesh));
@@ -133,13 +143,15 @@ void ShardedUnit::prefetch() {
   if (resident_) return;
   allocate();
   gather_inputs_.clear();
+  std::vector<at::Tensor> full;
   for (size_t p = 0; p < params_.size(); ++p) {
     const at::ScalarType use = full_parts_[p].scalar_type();
     const at::Tensor& master = params_[p]->value;
-    gather_inputs_.push_back(
-        (narrower(storage_[p], use) ? master.to(storage_[p]) : master).to(use));
+    append_cut(gather_inputs_,
+               (narrower(storage_[p], use) ? master.to(storage_[p]) : master).to(use), *params_[p]);
+    append_cut(full, full_parts_[p], *params_[p]);
   }
-  gathering_ = group_.all_gather(full_parts_, gather_inputs_);
+  gathering_ = group_.all_gather(std::move(full), gather_inputs_);
   resident_ = true;
 }
 
@@ -206,8 +218,8 @@ void ShardedUnit::start_reduce(std::vector<at::Tensor> full) {
         continue;
       }
       if (!accumulate) param.grad = at::empty(param.box.sizes, param.value.options());
-      inputs.push_back(std::move(part));
-      shards.push_back(param.grad);
+      append_cut(inputs, part, param);
+      append_cut(shards, param.grad, param);
     }
   }
   if (inputs.empty()) return;

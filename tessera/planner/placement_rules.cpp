@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tessera/base/error.h"
+#include "tessera/base/storage_dim.h"
 
 namespace tessera {
 namespace {
@@ -72,7 +73,11 @@ std::vector<AxisCut> compute_cuts_of(ParamRole role, const ModelConfig& model,
 
 std::vector<AxisCut> cuts_of(ParamRole role, const ModelConfig& model, const ParallelDims& dims) {
   std::vector<AxisCut> cuts = compute_cuts_of(role, model, dims);
-  cuts.push_back({is_expert(role) && dims.ep > 1 ? "efsdp" : "fsdp", 0, 1});
+  const bool sparse = is_expert(role) && dims.ep > 1;
+  const int64_t parts = sparse ? dims.efsdp() : dims.fsdp();
+  const std::vector<int64_t> stack{model.n_routed_experts / dims.ep, 1, 1};
+  const int dim = is_expert(role) ? storage_dim(stack, parts) : 0;
+  cuts.push_back({sparse ? "efsdp" : "fsdp", dim, 1});
   return cuts;
 }
 

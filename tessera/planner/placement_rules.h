@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// How the layout cuts a parameter of `role`, outer to inner: tp or ep first, then the axis that
-/// shards its storage over dimension 0. Expert matrices are stacked: [experts, out, in].
+/// shards its storage (storage_dim()). Expert matrices are stacked: [experts, out, in].
 std::vector<AxisCut> cuts_of(ParamRole role, const ModelConfig& model, const ParallelDims& dims);
 
 /// The same without the last cut: what a rank computes with when the weights are gathered.

@@ -149,7 +149,7 @@ const std::vector<Layout> kExpertLayouts = {
       "parallelism.npu_nums_per_device=2", ep(4), shard(-1), local_batch(1)}},
 };
 
-// Two experts of a rank over four: half of the ranks hold nothing of them.
+// Two experts of a rank over four: each rank holds rows of both.
 const std::vector<Layout> kFewExpertsLayouts = {
     {"one", 1, {local_batch(2)}},
     {"ep2_efsdp4", 8, {ep(2), shard(-1), local_batch(1)}},

@@ -55,6 +55,7 @@ const std::vector<Layout> kLayouts = {
     {"ep8", 8, ep(8, {shard(-1), local_batch(1)})},
     {"ep2_efsdp4_always", 8, ep(2, {shard(-1), local_batch(1), policy("always")})},
     {"ep4_efsdp2_never", 8, ep(4, {shard(-1), local_batch(1), policy("never")})},
+    {"tp2_ep4_efsdp4", 16, ep(4, {tp(2), shard(-1), local_batch(1)})},  // of two experts
     {"ep2_replicate2", 4, ep(2, {shard(2), local_batch(2)})},
     {"tp2_ep2", 2, ep(2, {tp(2), local_batch(8)})},
     {"tp2_ep4", 4, ep(4, {tp(2), shard(-1), local_batch(2)})},

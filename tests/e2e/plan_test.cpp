@@ -163,6 +163,10 @@ INSTANTIATE_TEST_SUITE_P(
                             select("self_attention.linear_qkv: [0], mlp: [1-2], "
                                    "self_attn.o_proj: [3], mlp.linear_fc1: [3]"))}},
         PlannedLayout{"qwen3_moe64", {"ep2", 2, with({local_batch(4)}, kExperts)}},
+        PlannedLayout{
+            "qwen3_moe64",
+            {"ep2_efsdp4_few_experts", 8,
+             with({local_batch(1), "model.num_experts=4", "checkpoint.load_path=''"}, kExperts)}},
         PlannedLayout{"qwen3_moe_aux64",
                       {"ep2_tp2_full", 4, with(with({local_batch(4), tp(2)}, kExperts), kFull)}},
         PlannedLayout{"deepseek_v3_64", {"tp2", 2, {shard(-1), tp(2), local_batch(8)}}},
