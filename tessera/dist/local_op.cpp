@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "tessera/base/error.h"
 #include "tessera/base/placement.h"
+#include "tessera/dist/tensor_bytes.h"
 
 namespace tessera {
 namespace {
@@ -21,16 +21,6 @@ const std::byte* data_of(const at::Tensor& tensor) {
 
 std::byte* mutable_data_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.mutable_data_ptr());
-}
-
-void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
-
-int64_t row_bytes(const at::Tensor& tensor) {
-  int64_t bytes = static_cast<int64_t>(tensor.element_size());
-  for (int64_t extent : tensor.sizes().slice(1)) bytes *= extent;
-  return bytes;
 }
 
 }  // namespace

@@ -6,18 +6,16 @@
 #include <cstring>
 
 #include "tessera/base/error.h"
-#include "tessera/dist/pending_sends.h"
+#include "tessera/base/message_size.h"
 #include "tessera/dist/process_group_impl.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kAlone = 64 << 10;  // from this size on a piece is a message of its own
-
 int64_t small_bytes(const std::vector<Piece>& pieces) {
   int64_t bytes = 0;
   for (const Piece& piece : pieces) {
-    if (piece.bytes < kAlone) bytes += piece.bytes;
+    if (piece.bytes < kPieceOfItsOwn) bytes += piece.bytes;
   }
   return bytes;
 }
@@ -43,7 +41,7 @@ std::vector<Piece> MessageExchange::packed(const std::vector<Piece>& pieces) {
   std::vector<Piece> messages;
   std::byte* at = data_of(buffer);
   for (const Piece& piece : pieces) {
-    if (piece.bytes >= kAlone) {
+    if (piece.bytes >= kPieceOfItsOwn) {
       messages.push_back(piece);
     } else if (piece.bytes > 0) {
       std::memcpy(at, piece.data, static_cast<size_t>(piece.bytes));
@@ -73,7 +71,7 @@ void MessageExchange::recv(int peer, std::vector<Piece> pieces) {
   const int64_t small = small_bytes(pieces);
   const bool direct = one_message(pieces) || small == 0;
   for (const Piece& piece : pieces) {
-    if (piece.bytes == 0 || (!direct && piece.bytes < kAlone)) continue;
+    if (piece.bytes == 0 || (!direct && piece.bytes < kPieceOfItsOwn)) continue;
     receives_.push_back({peer, world_->transport->recv(piece.data, piece.bytes, peer, tag_)});
   }
   if (direct) return;
@@ -116,7 +114,7 @@ void MessageExchange::wait() {
   for (const Unpack& unpack : unpacks_) {
     const std::byte* at = data_of(unpack.buffer);
     for (const Piece& piece : unpack.pieces) {
-      if (piece.bytes >= kAlone || piece.bytes == 0) continue;
+      if (piece.bytes >= kPieceOfItsOwn || piece.bytes == 0) continue;
       std::memcpy(piece.data, at, static_cast<size_t>(piece.bytes));
       at += piece.bytes;
     }

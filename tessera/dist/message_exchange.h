@@ -16,14 +16,11 @@
 
 namespace tessera {
 
-class PendingSends;
-
 /// What the groups of a world of processes share.
 struct MessageWorld {
   std::unique_ptr<MessageTransport> transport;
   GroupOptions options;
   int32_t next_group = 0;  // number of the next group this rank joins, see MessageGroup::split
-  std::unique_ptr<PendingSends> pending_sends;  // gone before the transport
 };
 
 struct Piece {
@@ -70,11 +67,12 @@ class MessageExchange : public Work::Impl {
   const std::shared_ptr<MessageWorld> world_;
   const int32_t tag_;
   const std::string what_;
+  // Memory that requests read and write: it outlives them (members are destroyed from the last up).
+  std::vector<at::Tensor> kept_;
+  std::vector<Unpack> unpacks_;
+  std::function<void()> finish_;
   std::vector<Pending> receives_;
   std::vector<Pending> sends_;
-  std::vector<Unpack> unpacks_;
-  std::vector<at::Tensor> kept_;
-  std::function<void()> finish_;
 };
 
 }  // namespace tessera

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
 #include <numeric>
 
 #include "tessera/base/error.h"
@@ -11,6 +10,7 @@
 #include "tessera/dist/process_group_impl.h"
 #include "tessera/dist/reduce_kernels.h"
 #include "tessera/dist/single_group.h"
+#include "tessera/dist/tensor_bytes.h"
 
 namespace tessera {
 namespace {
@@ -22,23 +22,15 @@ constexpr int32_t kMaxTag = (1 << kTagBits) - 1;
 constexpr int32_t kMaxGroups = 1 << 8;
 constexpr int32_t kPointToPoint = 1 << 30;
 
-// An all_reduce up to this size is one round (all send everything to all), above it two (each sums
-// a part, then sends it).
+// An all_reduce of few bytes is one round (all send everything to all), else two (each sums a part,
+// then sends it). Few are those that take less time than the messages of a second round: of the
+// tensors, and of all that a rank sends.
 constexpr int64_t kOneRound = 32 << 10;
+constexpr int64_t kOneRoundSent = 512 << 10;
 
 std::byte* bytes_at(const at::Tensor& tensor, int64_t element = 0) {
   return static_cast<std::byte*>(tensor.mutable_data_ptr()) +
          element * static_cast<int64_t>(tensor.element_size());
-}
-
-int64_t row_elements(const at::Tensor& tensor) {
-  int64_t elements = 1;
-  for (int64_t extent : tensor.sizes().slice(1)) elements *= extent;
-  return elements;
-}
-
-void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 Piece piece_of(const at::Tensor& tensor, Range elements) {
@@ -57,8 +49,9 @@ struct Part {
 struct GroupState {
   std::shared_ptr<MessageWorld> world;
   int32_t group = 0;
-  int32_t next = 0;                          // number of the next collective
-  std::shared_ptr<ProcessGroup::Impl> self;  // messages to oneself
+  int32_t next = 0;                             // number of the next collective
+  std::shared_ptr<ProcessGroup::Impl> self;     // messages to oneself
+  std::shared_ptr<PendingSends> pending_sends;  // of all groups; they keep the world, not it them
 };
 
 // A round whose messages are posted when the one before it is over.
@@ -105,6 +98,7 @@ class MessageGroup : public ProcessGroup::Impl {
     state->world = state_->world;
     state->group = group;
     state->self = single_impl(ranks[rank], name);
+    state->pending_sends = state_->pending_sends;
     const auto at = std::find(own.begin(), own.end(), ranks[rank]) - own.begin();
     return std::make_shared<MessageGroup>(std::move(state), static_cast<int>(at), own, name);
   }
@@ -150,7 +144,7 @@ class MessageGroup : public ProcessGroup::Impl {
     int64_t bytes = 0;
     for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
     std::vector<Part> parts;
-    if (bytes <= kOneRound) {
+    if (bytes <= kOneRound && bytes * (size() - 1) <= kOneRoundSent) {
       // Everybody sums everything; what travels is a copy, as the sum may be ready first.
       for (const at::Tensor& tensor : tensors) {
         const Range all{0, tensor.numel()};
@@ -169,7 +163,10 @@ class MessageGroup : public ProcessGroup::Impl {
     const auto post = [parts, rank = rank, peers = peers_,
                        ranks = peer_ranks_](MessageExchange& exchange) {
       std::vector<Piece> own;
-      for (const Part& part : parts) own.push_back(piece_of(part.full, part.ranges[rank]));
+      for (const Part& part : parts) {
+        exchange.keep({part.full});
+        own.push_back(piece_of(part.full, part.ranges[rank]));
+      }
       for (size_t k = 0; k < peers.size(); ++k) {
         std::vector<Piece> places;
         for (const Part& part : parts) places.push_back(piece_of(part.full, part.ranges[peers[k]]));
@@ -214,7 +211,7 @@ class MessageGroup : public ProcessGroup::Impl {
     const auto exchange = message("send", tag);
     exchange->send(ranks[peer], {piece_of(copy, {0, copy.numel()})});
     exchange->keep({std::move(copy)});
-    if (!exchange->done()) state_->world->pending_sends->add(exchange);
+    if (!exchange->done()) state_->pending_sends->add(exchange);
     return {};
   }
 
@@ -319,8 +316,8 @@ ProcessGroup message_group(std::unique_ptr<MessageTransport> transport, int rank
   state->world->transport = std::move(transport);
   state->world->options = options;
   state->world->next_group = 1;
-  state->world->pending_sends = std::make_unique<PendingSends>();
   state->self = single_impl(rank, name);
+  state->pending_sends = std::make_shared<PendingSends>();
   std::vector<int> ranks(static_cast<size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ProcessGroup(

@@ -25,6 +25,7 @@ class MessageTransport {
 
   class Request {
    public:
+    /// Of a request that is not complete: it is given up, and the memory not touched any more.
     virtual ~Request() = default;
     /// Blocks until the memory is sent or filled.
     virtual void wait(Clock::time_point deadline) = 0;

@@ -6,6 +6,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/placement.h"
 #include "tessera/dist/process_group_impl.h"
+#include "tessera/dist/tensor_bytes.h"
 #include "tessera/dist/turns.h"
 
 namespace tessera {
@@ -52,9 +53,7 @@ int64_t check_splits(const at::Tensor& tensor, const std::vector<int64_t>& split
   for (int64_t rows : splits) TESSERA_CHECK(rows >= 0, "split of ", rows, " rows");
   TESSERA_CHECK_EQ(std::accumulate(splits.begin(), splits.end(), int64_t{0}), tensor.size(0),
                    "sum of the splits and rows of ", tensor.sizes());
-  int64_t row = static_cast<int64_t>(tensor.element_size());
-  for (int64_t extent : tensor.sizes().slice(1)) row *= extent;
-  return row;
+  return row_bytes(tensor);
 }
 
 }  // namespace
@@ -70,7 +69,10 @@ void Work::wait() {
   const TimelineSpan span(timeline_of_turn(), "wait", collective_ ? collective_ : "message");
   if (collective_ != nullptr) pass_turn();
   // The other part may have waited for it meanwhile.
-  if (const std::shared_ptr<Impl> impl = std::move(impl_)) impl->wait();
+  const std::shared_ptr<Impl> impl = std::move(impl_);
+  if (!impl || impl->complete) return;
+  impl->wait();
+  impl->complete = true;
 }
 
 Work ProcessGroup::collective(const char* name, Work work) {

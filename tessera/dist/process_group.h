@@ -6,13 +6,16 @@
 //
 // Rules for callers, the same for every transport:
 //  - Tensors are contiguous and stay alive and unwritten from the call until Work::wait() returns.
-//    After wait() the outputs are complete and the inputs may be written again.
+//    After wait() the outputs are complete and the inputs may be written again (of devices: by what
+//    is then launched on the stream that waited).
 //  - All members of a group call the same operations in the same order with matching shapes; a
 //    mismatch is an error where the transport can see it.
 //  - A group of one rank returns its input: nobody writes `if (size > 1)`.
-//  - Sums have a fixed order (member 0 first), so results repeat bitwise and every member that
-//    receives a sum receives the same bits.
-// Failures of a peer or a link throw CommError in every member that waits.
+//  - Sums have a fixed order, so results repeat bitwise and every member that receives a sum
+//    receives the same bits. It is member 0 first; between devices it is NCCL's, fixed for a given
+//    set of devices.
+// Failures of a peer or a link throw CommError in every member that waits. Between devices they end
+// the process, with a line that says the same (nccl_group.h).
 
 #include <ATen/core/Tensor.h>
 
@@ -38,11 +41,14 @@ class Work {
  public:
   struct Impl {
     virtual ~Impl() = default;
+    /// Not called again once it has returned.
     virtual void wait() = 0;
+    bool complete = false;
   };
   Work() = default;
   explicit Work(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  /// Blocks until the operation is complete for this rank. Calling it again does nothing.
+  /// Blocks until the operation is complete for this rank; between devices, makes the current
+  /// stream wait for that. Calling it again, also of a copy, does nothing.
   void wait();
 
  private:
@@ -101,7 +107,7 @@ class ProcessGroup {
 
   /// shards[i] := (or +=, if `accumulate`) rows part_of(rows_i, size, rank) of the sum over members
   /// of full[i] ([rows_i, ...]). The sum is made in the shard's dtype (float32 shards of bfloat16
-  /// inputs), member 0 first.
+  /// inputs).
   Work reduce_scatter(Tensors shards, Tensors full, bool accumulate = false) const;
 
   /// In place. Several tensors of several dtypes travel as one message where that is faster.

@@ -224,5 +224,47 @@ TEST_P(ProcessTransports, SendsAreBuffered) {
   });
 }
 
+// What was sent arrives, though the sender needs its group no more.
+TEST_P(ProcessTransports, AGroupThatEndsWaitsForItsMessages) {
+  const int port = test::free_port();
+  std::atomic<bool> asked{false};
+  run_ranks(2, [&](const ProcessGroup& threads) {
+    ProcessWorldOptions options = options_of(threads.rank(), 2, port);
+    options.shared_memory = GetParam() == test::Transport::kSharedMemory;
+    ProcessGroup world = join_process_world(options);
+    at::Tensor large = at::full({8 << 20}, threads.rank(), at::kFloat);
+    if (threads.rank() == 0) {
+      world.send(large, 1, 7).wait();
+      world = {};
+      EXPECT_TRUE(asked);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      asked = true;
+      world.recv(large, 0, 7).wait();
+      EXPECT_EQ(large[-1].item<float>(), 0);
+    }
+  });
+}
+
+// Of two copies of a Work the second to be waited for has nothing to do.
+TEST_P(ProcessTransports, CopiesOfAWorkCompleteItOnce) {
+  test::run_process_ranks(2, GetParam(), [](const ProcessGroup& group) {
+    for (const int64_t count : {10, 100000}) {
+      at::Tensor sum = at::ones({count}, at::kDouble);
+      Work work = group.all_reduce({sum});
+      Work copy = work;
+      work.wait();
+      copy.wait();
+      EXPECT_TRUE(at::all(sum == 2).item<bool>());
+    }
+    at::Tensor shard = at::ones({10}, at::kDouble);
+    Work work = group.reduce_scatter({shard}, {at::ones({20}, at::kDouble)}, /*accumulate=*/true);
+    Work copy = work;
+    work.wait();
+    copy.wait();
+    EXPECT_TRUE(at::all(shard == 3).item<bool>());
+  });
+}
+
 }  // namespace
 }  // namespace tessera
