@@ -2,12 +2,16 @@
 
 #ifdef TESSERA_WITH_NCCL
 
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include <deque>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tessera/dist/rank_device.h"
@@ -22,6 +26,7 @@ struct Posted {
   NcclChannel::Operation operation;
   int64_t number = 0;  // in the lane
   std::promise<WorkPointer> started;
+  std::optional<c10::Event> before;  // of a waiting one: what its tensors are made by
 
   void run(c10d::ProcessGroupNCCL& group, OperationWatch::Lane& lane) {
     try {
@@ -72,6 +77,8 @@ std::function<void()> NcclChannel::post(std::string what, Operation operation) {
     posted->run(*state_->group, *state_->lane);
     return wait;
   }
+  const c10::impl::VirtualGuardImpl streams(state_->device.type());
+  posted->before.emplace(state_->device.type()).record(streams.getStream(state_->device));
   state_->waiting.push_back(posted);
   if (!state_->connecting) {
     state_->connecting = true;
@@ -81,14 +88,19 @@ std::function<void()> NcclChannel::post(std::string what, Operation operation) {
   return wait;
 }
 
-// The first operation connects.
+// The first operation connects. Each starts on a stream that waits for what was launched before it
+// was posted, not for what is launched while the connection is made.
 void NcclChannel::connect(const std::shared_ptr<State>& state) {
   use_device(state->device);
+  const c10::Stream stream =
+      c10::impl::VirtualGuardImpl(state->device.type()).getNewStream(state->device);
+  const c10::StreamGuard current(stream);
   std::unique_lock lock(state->mutex);
   while (!state->waiting.empty()) {
     const std::shared_ptr<Posted> next = state->waiting.front();
     state->waiting.pop_front();
     lock.unlock();
+    next->before->block(stream);
     next->run(*state->group, *state->lane);
     lock.lock();
   }

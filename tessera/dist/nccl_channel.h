@@ -28,13 +28,13 @@ class NcclChannel {
       std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroupNCCL& two_ranks)>;
 
   /// Rank 0 of the two sends, rank 1 receives. `lane` watches over what is posted; its key is what
-  /// both call the channel in the store.
+  /// both call the channel in the store. `store` is this channel's alone: connecting holds it.
   NcclChannel(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<OperationWatch::Lane> lane,
               bool sender, c10::Device device, std::chrono::milliseconds timeout);
 
-  /// Operations run in the order of posting. The result, called once, waits until this one is
-  /// posted and makes the current stream wait for it; it throws what went wrong. `what` names the
-  /// operation.
+  /// Operations run in the order of posting, each after what the current stream has been given. The
+  /// result, called once, waits until this one is posted and makes the current stream wait for it;
+  /// it throws what went wrong. `what` names the operation.
   std::function<void()> post(std::string what, Operation operation);
 
  private:

@@ -259,16 +259,18 @@ class NcclGroup : public ProcessGroup::Impl {
   }
 
   // Lanes that do not wait for each other: forwards and backwards of a pipeline, keys, values and
-  // their gradients in a ring.
+  // their gradients in a ring. Nor do they in the store, whose client serves one waiting get at a
+  // time: each has a client of its own.
   NcclChannel& channel(int from, int to, int64_t tag) {
     const int64_t lane = tag % 4;
     std::unique_ptr<NcclChannel>& made = state_->channels[{from, to, lane}];
     if (!made) {
       const std::string key =
           detail::concat(state_->key, "/", ranks[from], "-", ranks[to], ".", lane);
-      made = std::make_unique<NcclChannel>(
-          state_->world->store(), state_->world->watch->lane(key, {ranks[from], ranks[to]}),
-          from == rank, device(), state_->world->last_resort());
+      made =
+          std::make_unique<NcclChannel>(state_->world->store()->clone(),
+                                        state_->world->watch->lane(key, {ranks[from], ranks[to]}),
+                                        from == rank, device(), state_->world->last_resort());
     }
     return *made;
   }
