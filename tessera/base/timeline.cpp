@@ -11,8 +11,7 @@ int64_t nanoseconds(std::chrono::nanoseconds duration) { return duration.count()
 }  // namespace
 
 Timeline::Timeline()
-    : first_thread_(std::this_thread::get_id()),
-      start_(Clock::now()),
+    : start_(Clock::now()),
       start_ns_(nanoseconds(std::chrono::system_clock::now().time_since_epoch())) {}
 
 void Timeline::record(const char* kind, std::string_view what, int64_t micro_batch, int64_t work,
@@ -21,8 +20,7 @@ void Timeline::record(const char* kind, std::string_view what, int64_t micro_bat
     ++dropped_;
     return;
   }
-  events_.push_back({kind, std::string(what), micro_batch, work,
-                     std::this_thread::get_id() != first_thread_,
+  events_.push_back({kind, std::string(what), micro_batch, work, second_,
                      start_ns_ + nanoseconds(begin - start_), nanoseconds(end - begin)});
 }
 

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace tessera {
 
-/// What one rank did and when. Written by the thread that made it and a second one of the same rank
-/// (of two that take turns), never by both at once.
+/// What one rank did and when. Written by any thread that works for the rank (two parts that take
+/// turns, autograd's), never by two at once.
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,7 +19,7 @@ class Timeline {
     std::string what;  // layer or unit; may be empty
     int64_t micro_batch = -1;
     int64_t work = -1;     // query-key pairs of an attention span
-    bool second = false;   // by the second thread
+    bool second = false;   // of the second of two parts that take turns
     int64_t begin_ns = 0;  // since the Unix epoch
     int64_t duration_ns = 0;
   };
@@ -28,14 +27,16 @@ class Timeline {
   Timeline();
   void record(const char* kind, std::string_view what, int64_t micro_batch, int64_t work,
               Clock::time_point begin, Clock::time_point end);
+  /// Whose turn it is of two parts: what is recorded from now on is the second's, or not.
+  void set_second(bool second) { second_ = second; }
   const std::vector<Event>& events() const { return events_; }
   /// Left out because there were too many.
   int64_t dropped() const { return dropped_; }
 
  private:
-  const std::thread::id first_thread_;
   Clock::time_point start_;
   int64_t start_ns_ = 0;
+  bool second_ = false;
   std::vector<Event> events_;
   int64_t dropped_ = 0;
 };

@@ -16,6 +16,7 @@ ProcessGroup join_process_world(const ProcessWorldOptions& options) {
                 options.rank, " of ", options.world);
   install_memory_counting();
   use_device(options.device);
+  repeat_bitwise(options.device);
   if (options.world == 1) return single_group(0, "world", options.device);
   const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout_seconds * 1e3));
   MeetingOptions meeting;

@@ -3,6 +3,8 @@
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdlib>
+
 #include "tessera/base/error.h"
 
 namespace tessera {
@@ -41,6 +43,18 @@ int cuda_devices() {
 void use_device(const at::Device& device) {
   if (device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+}
+
+at::Device current_device() {
+  return cuda_devices() > 0 ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::kCPU;
+}
+
+void repeat_bitwise(const at::Device& device) {
+  if (device.is_cpu()) return;
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // read at the first product
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);  // else it writes all of at::empty
 }
 
 }  // namespace tessera

@@ -30,4 +30,12 @@ int cuda_devices();
 /// Makes `device` the one of the calling thread.
 void use_device(const at::Device& device);
 
+/// The one of the calling thread; the CPU where libtorch finds no CUDA device.
+at::Device current_device();
+
+/// For a process whose rank computes on `device`, before it does: operations on CUDA devices that
+/// have a form whose results repeat bitwise take it; of others libtorch warns. Not among them is
+/// the backward of fused attention, of which it warns once.
+void repeat_bitwise(const at::Device& device);
+
 }  // namespace tessera

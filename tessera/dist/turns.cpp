@@ -11,6 +11,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/dist/memory.h"
+#include "tessera/dist/rank_device.h"
 
 namespace tessera {
 namespace {
@@ -29,8 +30,7 @@ class Turns {
   void pass(size_t me) {
     std::unique_lock lock(mutex_);
     if (!ended_[1 - me]) {
-      turn_ = 1 - me;
-      changed_.notify_all();
+      give_turn(1 - me);
       changed_.wait(lock, [&] { return turn_ == me; });
     }
     if (error_) throw OtherFailed();
@@ -47,7 +47,12 @@ class Turns {
     std::lock_guard lock(mutex_);
     if (error && !error_) error_ = std::move(error);
     ended_[me] = true;
-    turn_ = 1 - me;
+    give_turn(1 - me);
+  }
+
+  void give_turn(size_t to) {
+    turn_ = to;
+    if (timeline_ != nullptr) timeline_->set_second(to == 1 && !ended_[1]);
     changed_.notify_all();
   }
 
@@ -72,6 +77,7 @@ void Turns::run(size_t me, const std::function<void()>& part) {
     changed_.wait(lock, [&] { return turn_ == me; });
     if (error_) {
       ended_[me] = true;
+      give_turn(1 - me);
       return;
     }
   }
@@ -94,8 +100,10 @@ void run_in_turns(const std::function<void()>& first, const std::function<void()
   Turns turns(timeline);
   const int rank = memory_rank();
   const int operator_threads = at::get_num_threads();
+  const at::Device device = current_device();
   std::thread other([&] {
     const MemoryRankGuard memory(rank);
+    use_device(device);
     at::set_num_threads(operator_threads);  // of this thread
     turns.run(1, second);
   });

@@ -17,7 +17,7 @@ namespace tessera {
 /// there are may differ from rank to rank.
 ///
 /// An error of one ends the other at its next collective, and is thrown here. The waits are
-/// recorded in `timeline`. Not nested.
+/// recorded in `timeline`, which is told whose turn it is. Not nested.
 void run_in_turns(const std::function<void()>& first, const std::function<void()>& second,
                   Timeline* timeline = nullptr);
 

@@ -82,6 +82,27 @@ TEST(Turns, TheSecondThreadIsTheSameRank) {
   at::set_num_threads(threads);
 }
 
+// Whoever records it, an event is of the part whose turn it is.
+TEST(Turns, EventsAreOfThePartWhoseTurnItIs) {
+  const auto record = [](Timeline& timeline) {
+    std::thread([&] { const TimelineSpan span(&timeline, "work"); }).join();
+  };
+  for (const int waits : {0, 2}) {  // the second ends last, or first
+    Timeline timeline;
+    run_in_turns(
+        [&] {
+          for (int i = 0; i < waits; ++i) pass_turn();
+          record(timeline);
+        },
+        [&] { record(timeline); }, &timeline);
+    record(timeline);
+    ASSERT_EQ(timeline.events().size(), 3U);
+    EXPECT_EQ(timeline.events()[0].second, waits > 0);
+    EXPECT_EQ(timeline.events()[1].second, waits == 0);
+    EXPECT_FALSE(timeline.events()[2].second);
+  }
+}
+
 at::Tensor gathered(const ProcessGroup& world, double value) {
   at::Tensor full = at::zeros({world.size()}, at::kDouble);
   world.all_gather({full}, {at::full({1}, value + world.rank(), at::kDouble)}).wait();
