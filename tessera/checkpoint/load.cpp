@@ -131,7 +131,7 @@ std::vector<fs::path> chosen_by_first(const std::string& path, const ProcessGrou
     for (const fs::path& folder : choice.folders) lines += folder.string() + "\n";
   });
   std::vector<fs::path> folders;
-  std::istringstream in(gather_texts(world, lines).front());
+  std::istringstream in(broadcast_text(0, world, lines));
   for (std::string line; std::getline(in, line);) folders.emplace_back(line);
   return folders;
 }

@@ -77,7 +77,7 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
     }
     warn_of_others(options_.root, options_.kept);
   });
-  const std::string holder = gather_texts(world, lock_ ? lock_->holder() : "").front();
+  const std::string holder = broadcast_text(0, world, lock_ ? lock_->holder() : "");
   agree(world, [&] {
     if (FolderLock::is_held_by(options_.root, holder)) return;
     throw CheckpointError(detail::concat(
@@ -144,7 +144,7 @@ bool CheckpointSaver::writing() const {
 void CheckpointSaver::complete() {
   if (!pending()) return;
   const ProcessGroup& world = mesh_["world"];
-  std::vector<std::string> fragments = gather_texts(world, writing_.get());
+  std::vector<std::string> fragments = gather_texts_to(0, world, writing_.get());
   agree(world, [&] {
     if (mesh_.rank() != 0) return;
     try {

@@ -48,7 +48,7 @@ void check_trace_file(const std::string& path) {
 }
 
 void write_trace(const std::string& path, const Timeline& timeline, const ProcessGroup& world) {
-  const auto texts = gather_texts(world, trace_events(timeline, world.rank(), world.size()));
+  const auto texts = gather_texts_to(0, world, trace_events(timeline, world.rank(), world.size()));
   if (world.rank() != 0) return;
   std::ofstream file(path);
   file << "{\"traceEvents\":[\n";
