@@ -104,12 +104,11 @@ void BlockCache::make_room() {
 void BlockCache::give(void* block, size_t bytes) {
   const size_t index = class_of(bytes);
   Class& list = classes_[index];
-  {
-    std::lock_guard lock(list.mutex);
-    list.blocks.push_back(block);
-  }
+  // Counted first: it may be taken as soon as it lies there.
   kept_ += size_of_class(index);
   used_ -= size_of_class(index);
+  std::lock_guard lock(list.mutex);
+  list.blocks.push_back(block);
 }
 
 void BlockCache::release() {

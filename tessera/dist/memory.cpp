@@ -16,7 +16,6 @@ namespace tessera {
 namespace {
 
 constexpr int kMaxRanks = 4096;
-constexpr int kNoRank = -1;
 
 // Under the address sanitizer freed memory must stay poisoned.
 #if defined(__SANITIZE_ADDRESS__)
@@ -25,7 +24,7 @@ constexpr bool kKeepBlocks = false;
 constexpr bool kKeepBlocks = true;
 #endif
 
-thread_local int thread_rank = kNoRank;
+thread_local int thread_rank = 0;
 
 struct alignas(64) Counter {
   std::atomic<int64_t> current{0};
@@ -48,7 +47,6 @@ static_assert(sizeof(Header) == BlockCache::kAlignment);
 
 struct State {
   std::array<Counter, kMaxRanks> counters;
-  std::atomic<int> process_rank{0};
   BlockCache cache;
 };
 
@@ -111,11 +109,6 @@ void install_memory_counting() {
   });
 }
 
-void set_process_memory_rank(int rank) {
-  TESSERA_CHECK(rank >= 0 && rank < kMaxRanks, "rank ", rank);
-  state().process_rank = rank;
-}
-
 MemoryRankGuard::MemoryRankGuard(int rank) : before_(thread_rank) {
   TESSERA_CHECK(rank >= 0 && rank < kMaxRanks, "rank ", rank);
   thread_rank = rank;
@@ -123,7 +116,7 @@ MemoryRankGuard::MemoryRankGuard(int rank) : before_(thread_rank) {
 
 MemoryRankGuard::~MemoryRankGuard() { thread_rank = before_; }
 
-int memory_rank() { return thread_rank == kNoRank ? state().process_rank.load() : thread_rank; }
+int memory_rank() { return thread_rank; }
 
 MemoryUse memory_use(int rank) {
   const Counter& counter = state().counters.at(static_cast<size_t>(rank));
@@ -134,9 +127,5 @@ void reset_peak_memory(int rank) {
   Counter& counter = state().counters.at(static_cast<size_t>(rank));
   counter.peak = counter.current.load();
 }
-
-int64_t kept_memory() { return static_cast<int64_t>(state().cache.kept_bytes()); }
-
-void release_kept_memory() { state().cache.release(); }
 
 }  // namespace tessera

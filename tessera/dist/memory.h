@@ -17,11 +17,8 @@ struct MemoryUse {
 /// do it. Calling it again does nothing.
 void install_memory_counting();
 
-/// What threads that are no rank's own (autograd and operator threads of a process) count for; 0 at
-/// first.
-void set_process_memory_rank(int rank);
-
-/// While it lives, the calling thread allocates for `rank` (0 to 4095).
+/// While it lives, the calling thread allocates for `rank` (0 to 4095). Threads without one (all of
+/// a process that is one rank) allocate for rank 0.
 class MemoryRankGuard {
  public:
   explicit MemoryRankGuard(int rank);
@@ -39,10 +36,5 @@ int memory_rank();
 MemoryUse memory_use(int rank);
 /// The peak of `rank` starts again from what it uses now.
 void reset_peak_memory(int rank);
-
-/// Bytes of freed blocks that are kept, of all ranks together.
-int64_t kept_memory();
-/// Gives them to the system.
-void release_kept_memory();
 
 }  // namespace tessera

@@ -324,11 +324,10 @@ class ShmTransport : public MessageTransport {
 };
 
 bool all_equal(MeetingPoint& meeting, const std::string& key, const std::string& expected) {
-  bool equal = true;
   for (int rank = 0; rank < meeting.options().world; ++rank) {
-    equal &= meeting.get(key + std::to_string(rank)) == expected;
+    if (meeting.get(key + std::to_string(rank)) != expected) return false;
   }
-  return equal;
+  return true;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Boxes, who counts them, finishing of gradients, replica check, whole tensors out of boxes.
+// Boxes, who counts them, finishing of gradients, replica check.
 
 #include "tessera/dist/sharded_param.h"
 
@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
-#include "tessera/dist/global_layout.h"
 #include "tessera/dist/run_ranks.h"
 #include "tests/dist/dims.h"
 
@@ -119,52 +118,6 @@ TEST(ShardedParam, NamesAreUnique) {
     again.name = "norm";
     again.shape = {3};
     EXPECT_THROW(table.add(again, mesh), InternalError);
-  });
-}
-
-TEST(GlobalLayout, WholeTensorsOutOfBoxes) {
-  for (const ParallelDims& dims : kLayouts) {
-    run_ranks(static_cast<int>(dims.world), [&](const ProcessGroup& world) {
-      const DeviceMesh mesh(dims, world);
-      ParamTable table = make_table(mesh);
-      const std::vector<GlobalParam> layout = gather_layout(table, world);
-      ASSERT_EQ(layout.size(), kEntries.size());
-      const int root = world.size() - 1;
-      for (size_t i = 0; i < layout.size(); ++i) {
-        EXPECT_EQ(layout[i].name, kEntries[i].name);
-        const at::Tensor& value = table.find(layout[i].name)->value;
-        const at::Tensor full = assemble(layout[i], value, at::kDouble, world, root);
-        EXPECT_EQ(full.defined(), world.rank() == root);
-        if (full.defined()) {
-          EXPECT_TRUE(at::equal(full, whole(layout[i].shape)));
-        }
-        EXPECT_TRUE(at::equal(assemble_everywhere(layout[i], value, at::kDouble, world),
-                              whole(layout[i].shape)));
-      }
-    });
-  }
-}
-
-TEST(GlobalLayout, StagesHoldDifferentParameters) {
-  run_ranks(4, [](const ProcessGroup& world) {
-    const DeviceMesh mesh(dims_of(2, 1, 2, 1, 1), world);
-    ParamTable table;
-    ShardedParam param;
-    param.name = "layer." + std::to_string(mesh.coordinate("pp"));
-    param.shape = {3, 2};
-    param.cuts = {{"fsdp", 0}};
-    ShardedParam& added = table.add(std::move(param), mesh);
-    added.value = part(whole({3, 2}), added.box);
-    const auto layout = gather_layout(table, world);
-    ASSERT_EQ(layout.size(), 2);
-    EXPECT_EQ(layout[0].name, "layer.0");
-    EXPECT_EQ(layout[1].boxes[0].rank, 2);
-    for (const GlobalParam& global : layout) {
-      const ShardedParam* own = table.find(global.name);
-      const at::Tensor full =
-          assemble_everywhere(global, own ? own->value : at::Tensor(), at::kDouble, world);
-      EXPECT_TRUE(at::equal(full, whole({3, 2})));
-    }
   });
 }
 
