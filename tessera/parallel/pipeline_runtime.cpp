@@ -55,8 +55,6 @@ void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
   backwards_.assign(chunks_.size(), 0);
   peak_live_ = 0;
   for (const Action& action : actions_) execute(action, contexts);
-  for (auto& [work, tensor] : sending_) work.wait();
-  sending_.clear();
   for (ModelChunk& chunk : chunks_) chunk.finish_step();
 }
 
@@ -168,14 +166,9 @@ void PipelineRuntime::send(const Action& action, std::map<Key, at::Tensor>& box)
   const auto found = box.find({action.chunk, action.micro_batch});
   TESSERA_CHECK(found != box.end(), "nothing to send for ", to_string(action));
   const TimelineSpan span(timeline_, "send", {}, action.micro_batch);
-  at::Tensor tensor = found->second.contiguous();
+  const at::Tensor tensor = found->second.contiguous();
   box.erase(found);
-  Work work = stages_.send(tensor, static_cast<int>(action.peer), action.tag);
-  if (options_.overlap_p2p) {
-    sending_.emplace_back(std::move(work), std::move(tensor));
-  } else {
-    work.wait();
-  }
+  stages_.send(tensor, static_cast<int>(action.peer), action.tag).wait();  // buffered
 }
 
 void PipelineRuntime::wait_for(Work& work) {

@@ -1,7 +1,9 @@
 #pragma once
 
-// Runs one rank's list of a PipelineSchedule: exactly that data, in that order. A run without a
-// pipeline is the schedule of one stage.
+// Runs one rank's list of a PipelineSchedule: its forwards, backwards and messages, exactly those,
+// in that order. When weights are gathered and freed and gradients reduced is the chunks' own
+// policy (model_chunk.h), whatever the list says of it. A run without a pipeline is the schedule of
+// one stage.
 
 #include <ATen/core/Tensor.h>
 
@@ -75,9 +77,8 @@ class PipelineRuntime {
   std::function<void(LayerContext&)> prepare_;
   std::vector<Action> actions_;
 
-  std::map<Key, Incoming> inputs_, output_grads_;     // arrived or made here, for this rank's use
-  std::map<Key, at::Tensor> outputs_, input_grads_;   // to be sent
-  std::vector<std::pair<Work, at::Tensor>> sending_;  // with overlap: waited for at the end
+  std::map<Key, Incoming> inputs_, output_grads_;    // arrived or made here, for this rank's use
+  std::map<Key, at::Tensor> outputs_, input_grads_;  // to be sent
   int64_t peak_live_ = 0;
   Times times_;
   bool in_turns_ = false;
