@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/base/error.h"
-
 namespace tessera {
 
 std::vector<DecoderUnit> Decoder::units() {
@@ -50,13 +48,6 @@ Tensors Decoder::run_mtp(const at::Tensor& x_TH, const LayerContext& context) {
   out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale);
   out.insert(out.begin(), x_TH);
   return out;
-}
-
-at::Tensor Decoder::forward(const LayerContext& context, at::Tensor x_TH) {
-  if (embedding) x_TH = run_embedding(context);
-  TESSERA_CHECK(x_TH.defined(), "a decoder without embedding needs its input");
-  for (const auto& layer : layers) x_TH = layer->forward(x_TH, context);
-  return head ? run_head(x_TH, context) : x_TH;
 }
 
 }  // namespace tessera

@@ -58,11 +58,6 @@ struct Decoder {
   /// State before the final norm [T, H] -> {the same, the loss of the tokens after the next
   /// (weighted), losses of its layer}.
   Tensors run_mtp(const at::Tensor& x_TH, const LayerContext& context);
-
-  /// Everything that is here, in one graph: the loss (multi-token prediction and
-  /// losses of the layers apart), or [T, H] without a head. Without an
-  /// embedding it starts from x_TH.
-  at::Tensor forward(const LayerContext& context, at::Tensor x_TH = {});
 };
 
 /// Layers `layers` (indices in the whole model, ascending) of the model, with or without its ends.

@@ -88,10 +88,6 @@ Tensors DecoderLayer::run(const at::Tensor& x_TH, const LayerContext& context) {
   return values;
 }
 
-at::Tensor DecoderLayer::forward(const at::Tensor& x_TH, const LayerContext& context) {
-  return run(x_TH, context)[0];
-}
-
 std::vector<Weight*> DecoderLayer::weights() {
   std::vector<Weight*> all{&input_norm->weight};
   for (Weight* weight : attention->weights()) all.push_back(weight);

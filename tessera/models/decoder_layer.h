@@ -38,8 +38,6 @@ struct DecoderLayer {
 
   /// [T, H] -> {[T, H], losses}: the segments in order.
   Tensors run(const at::Tensor& x_TH, const LayerContext& context);
-  /// The same without the losses.
-  at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context);
 
   std::vector<Weight*> weights();
   /// All sub-modules that can be addressed by name, outer before inner.

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-// Compiled for several instruction sets, the best is chosen at load time. All give the same bits:
-// no operation here is contracted (cmake/floors.cmake) and none is reassociated.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define TESSERA_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TESSERA_CLONES
-#endif
+#include "tessera/nn/instruction_sets.h"
+
+// The clones give the same bits: no operation here is contracted (cmake/floors.cmake) and none is
+// reassociated.
 
 namespace tessera {
 
@@ -32,9 +28,8 @@ uint64_t mix(uint64_t x) {  // SplitMix64's finalizer
 
 // words[j][i] = word j of counter {first + i, c1, c2, c3}. `first + i` carries into c1 where the
 // counter is one number of 64 bits (wide).
-inline __attribute__((always_inline)) void philox_lanes(uint64_t key, uint64_t first, bool wide,
-                                                        uint32_t c1, uint32_t c2, uint32_t c3,
-                                                        uint32_t (&words)[4][kLanes]) {
+TESSERA_INLINE void philox_lanes(uint64_t key, uint64_t first, bool wide, uint32_t c1, uint32_t c2,
+                                 uint32_t c3, uint32_t (&words)[4][kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
     const uint64_t index = first + static_cast<uint64_t>(i);
     words[0][i] = static_cast<uint32_t>(index);
@@ -62,7 +57,7 @@ inline __attribute__((always_inline)) void philox_lanes(uint64_t key, uint64_t f
 
 // ln(x) for normal x > 0, to about one unit in the last place: x = m 2^e with m in
 // [sqrt(1/2), sqrt(2)), ln(m) = 2 artanh((m - 1) / (m + 1)) by its series.
-inline __attribute__((always_inline)) double log_of(double x) {
+TESSERA_INLINE double log_of(double x) {
   constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits, so that e * it is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
   const uint64_t bits = std::bit_cast<uint64_t>(x);
@@ -89,7 +84,7 @@ inline __attribute__((always_inline)) double log_of(double x) {
 
 // cos and sin of 2 pi (word + 1/2) / 2^32: the turn is cut into eighths, so that the argument of
 // the Taylor polynomials stays within +-pi/4.
-inline __attribute__((always_inline)) void turn(uint32_t word, double& cosine, double& sine) {
+TESSERA_INLINE void turn(uint32_t word, double& cosine, double& sine) {
   constexpr double kStep = 6.283185307179586477 / 4294967296.0;  // 2 pi / 2^32
   const uint32_t quarter = (word + 0x20000000u) >> 30;           // nearest, modulo 4
   const auto rest = static_cast<int32_t>(word - (quarter << 30));
@@ -119,7 +114,7 @@ inline __attribute__((always_inline)) void turn(uint32_t word, double& cosine, d
 }
 
 // sqrt(-2 ln u) (cos, sin) of the words (a, b), u = (a + 1/2) / 2^32.
-inline __attribute__((always_inline)) double radius(uint32_t word) {
+TESSERA_INLINE double radius(uint32_t word) {
   const double u = (static_cast<double>(word) + 0.5) * (1.0 / 4294967296.0);
   return -2.0 * log_of(u);
 }

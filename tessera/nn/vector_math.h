@@ -1,21 +1,13 @@
 #pragma once
 
-// What the CPU kernels are made of: plain loops that the compiler vectorises. Each kernel is
-// compiled for several instruction sets; the best is chosen when the program loads. No torch here.
+// What the CPU kernels are made of: plain loops that the compiler vectorises, for several
+// instruction sets. No torch here.
 
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
-// The sanitizers' runtimes are not ready when the choice is made.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define TESSERA_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TESSERA_CLONES
-#endif
-// Into each clone, so that it is compiled for its instruction set.
-#define TESSERA_INLINE inline __attribute__((always_inline))
+#include "tessera/nn/instruction_sets.h"
 
 namespace tessera::kernels {
 

@@ -151,22 +151,6 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   return input_grads;
 }
 
-std::vector<at::Tensor> ModelChunk::forward(std::vector<at::Tensor> inputs,
-                                            const LayerContext& context) {
-  ForwardRun run = begin_forward(std::move(inputs), context);
-  while (run.step()) {
-  }
-  return run.take_outputs();
-}
-
-std::vector<at::Tensor> ModelChunk::backward(std::vector<at::Tensor> output_grads,
-                                             int64_t micro_batch, bool last_micro_batch) {
-  BackwardRun run = begin_backward(std::move(output_grads), micro_batch, last_micro_batch);
-  while (run.step()) {
-  }
-  return run.take_input_grads();
-}
-
 void ModelChunk::finish_step() {
   const TimelineSpan span(timeline_, "reduce", "rest");
   reducing_.clear();

@@ -90,10 +90,6 @@ class ModelChunk {
   BackwardRun begin_backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
                              bool last_micro_batch);
 
-  std::vector<at::Tensor> forward(std::vector<at::Tensor> inputs, const LayerContext& context);
-  std::vector<at::Tensor> backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
-                                   bool last_micro_batch);
-
   /// Records what every call does from now on; nullptr: does not. Must outlive the chunk.
   void set_timeline(Timeline* timeline) { timeline_ = timeline; }
 

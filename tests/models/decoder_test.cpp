@@ -62,7 +62,9 @@ TEST_P(DecoderCase, FirstLossAndGradientsEqualTheReference) {
   const std::vector<Weight*> weights = bind_case_weights(*decoder, reference);
   LayerContext context = first_batch(reference);
   decoder->prepare(context);
-  const at::Tensor loss = decoder->forward(context);
+  at::Tensor x = decoder->run_embedding(context);
+  for (const auto& layer : decoder->layers) x = layer->run(x, context)[0];
+  const at::Tensor loss = decoder->run_head(x, context);
   const double expected = expected_first_loss(reference);
   EXPECT_NEAR(loss.item<double>(), expected, 1e-9 * expected);
 
@@ -101,7 +103,7 @@ TEST_P(DecoderCase, UnitsInTheirOwnGraphsGiveTheSame) {
     outputs.push_back(decoder->run_embedding(context));
     for (const auto& layer : decoder->layers) {
       inputs.push_back(outputs.back().detach().requires_grad_(true));
-      outputs.push_back(layer->forward(inputs.back(), context));
+      outputs.push_back(layer->run(inputs.back(), context)[0]);
     }
     const at::Tensor last = outputs.back().detach().requires_grad_(true);
     const at::Tensor loss = decoder->run_head(last, context);
@@ -228,7 +230,7 @@ TEST(Decoder, WrappersSeeEveryCall) {
   context.positions = at::arange(5, at::kLong).repeat({2});
   decoder->prepare(context);
   const at::Tensor x = at::cos(at::arange(160, at::kDouble)).reshape({10, 16});
-  const at::Tensor plain = decoder->layers[0]->forward(x, context);
+  const at::Tensor plain = decoder->layers[0]->run(x, context)[0];
   std::set<std::string> called;
   for (ModuleCall* call : decoder->layers[0]->modules()) {
     call->wrapper = [&called](const ModuleCall& self, const Tensors& inputs,
@@ -237,7 +239,7 @@ TEST(Decoder, WrappersSeeEveryCall) {
       return self.body(inputs, at);
     };
   }
-  EXPECT_TRUE(at::equal(decoder->layers[0]->forward(x, context), plain));
+  EXPECT_TRUE(at::equal(decoder->layers[0]->run(x, context)[0], plain));
   EXPECT_EQ(called.size(), decoder->layers[0]->modules().size());
 }
 

@@ -92,7 +92,7 @@ LayerContext batch_of(int64_t rows, int64_t length) {
 
 at::Tensor objective(Decoder& decoder, const LayerContext& context) {
   at::Tensor x = decoder.run_embedding(context);
-  for (const auto& layer : decoder.layers) x = layer->forward(x, context);
+  for (const auto& layer : decoder.layers) x = layer->run(x, context)[0];
   const Tensors out = decoder.run_mtp(x, context);
   return decoder.run_head(out[0], context) + out[1];
 }
@@ -145,7 +145,7 @@ TEST(MtpMask, SeesTheNextTokenAndNoFurther) {
   context.next_loss_mask[2] = 1.0;
   const auto loss = [&] {
     at::Tensor x = decoder->run_embedding(context);
-    for (const auto& layer : decoder->layers) x = layer->forward(x, context);
+    for (const auto& layer : decoder->layers) x = layer->run(x, context)[0];
     return decoder->run_mtp(x, context)[1].item<double>();
   };
   const double before = loss();
