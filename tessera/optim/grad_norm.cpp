@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace tessera {
 namespace {
@@ -32,6 +33,11 @@ double squares(const T* data, int64_t count) {
   return sum;
 }
 
+// A scalar where the tensor is, added in float64 without a copy of the tensor in it.
+at::Tensor squares_there(const at::Tensor& tensor) {
+  return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kDouble).square();
+}
+
 }  // namespace
 
 double sum_of_squares(const at::Tensor& tensor) {
@@ -44,15 +50,23 @@ double sum_of_squares(const at::Tensor& tensor) {
       return squares(tensor.const_data_ptr<double>(), tensor.numel());
     }
   }
-  return tensor.to(at::kDouble).square().sum().item<double>();
+  return squares_there(tensor).item<double>();
 }
 
 double counted_squares(const ParamTable& table) {
   double sum = 0;
+  at::Tensor on_device;  // read once, at the end
   for (const auto& param : table.params()) {
-    if (param->primary && param->grad.defined()) sum += sum_of_squares(param->grad);
+    if (!param->primary || !param->grad.defined()) continue;
+    if (param->grad.device().is_cpu()) {
+      sum += sum_of_squares(param->grad);
+    } else if (on_device.defined()) {
+      on_device.add_(squares_there(param->grad));
+    } else {
+      on_device = squares_there(param->grad);
+    }
   }
-  return sum;
+  return on_device.defined() ? sum + on_device.item<double>() : sum;
 }
 
 double clip_coefficient(double norm, double max_norm) {

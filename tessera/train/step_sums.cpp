@@ -9,11 +9,15 @@
 namespace tessera {
 namespace {
 
+// Summed where they are and read once: a read waits for the device.
 template <typename Key>
 double sum_of(const std::map<Key, at::Tensor>& values) {
-  double sum = 0;
-  for (const auto& [key, value] : values) sum += value.template item<double>();
-  return sum;
+  at::Tensor sum;
+  for (const auto& [key, value] : values) {
+    const at::Tensor term = value.to(at::kDouble);
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum.defined() ? sum.item<double>() : 0.0;
 }
 
 int64_t layers_of(const ModelConfig& model) {
@@ -34,10 +38,12 @@ StepSums::StepSums(const Sinks& sinks, double squares, bool stop, const ModelCon
       z_loss(sum_of(sinks.z_loss)),
       memory(at::zeros({2, mesh.size("world")}, at::kDouble)) {
   if (!model.is_moe()) return;
-  tokens_per_expert = at::zeros({layers_of(model), model.n_routed_experts}, at::kDouble);
-  for (const auto& [key, counts] : sinks.tokens_per_expert) {
-    tokens_per_expert[key.first].add_(counts.to(at::kCPU, at::kDouble));
-  }
+  const auto& counts = sinks.tokens_per_expert;
+  const at::Device device = counts.empty() ? at::Device(at::kCPU) : counts.begin()->second.device();
+  tokens_per_expert = at::zeros({layers_of(model), model.n_routed_experts},
+                                at::TensorOptions().dtype(at::kDouble).device(device));
+  for (const auto& [key, count] : counts) tokens_per_expert[key.first].add_(count);
+  tokens_per_expert = tokens_per_expert.cpu();
 }
 
 void StepSums::take_memory(const DeviceMesh& mesh) {
