@@ -149,7 +149,10 @@ TEST(PersistentMemory, IsTheSameAfterFiftySteps) {
                    "recompute.full_recompute_layer=[0-3]", "optimizer.type=AdamW"};
   const std::vector<std::pair<std::string, Layout>> runs = {
       {"llama_sgd64",
-       {"pipeline", 8, {shard(2), tp(2), parallel("pipeline_parallel", 2), local_batch(2)}}},
+       {"pipeline",
+        8,
+        {shard(2), tp(2), parallel("pipeline_parallel", 2),
+         parallel("pipeline_parallel_layers_per_stage", "auto"), local_batch(2)}}},
       {"qwen3_eod64", {"ring", 4, {shard(2), parallel("context_parallel", 2), local_batch(4)}}},
       {"qwen3_moe64",
        {"experts", 4, {shard(2), tp(2), parallel("expert_parallel", 2), local_batch(4), kRouter}}}};
