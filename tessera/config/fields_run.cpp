@@ -42,7 +42,9 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(training.max_norm, kHonoured,
                     "Gradients are scaled down to this global norm; 0 or less: never."),
       TESSERA_FIELD(training.seed, kHonoured, "Seed of initial weights and dropout."),
-      TESSERA_FIELD(training.deterministic, kFixed, "Runs repeat bitwise anyway."),
+      TESSERA_FIELD(training.deterministic, kFixed,
+                    "Runs repeat bitwise anyway; on CUDA but for the backward of "
+                    "libtorch's attention kernel."),
       TESSERA_FIELD(training.timeout_seconds, kHonoured,
                     "A collective that waits longer than this fails.")
           .above(0),

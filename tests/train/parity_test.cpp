@@ -78,6 +78,7 @@ TEST(Parity, NamesAReplicaThatDiffers) {
 
 TEST(Parity, CountsChoicesOfExpertsThatDiffer) {
   const std::vector<std::string> set = {"training.local_batch_size=2",
+                                        "parallelism.data_parallel_shard=-1",
                                         "parallelism.expert_parallel=2"};
   const ParityReport right = parity(set, 4, "", "qwen3_moe_aux64");
   EXPECT_TRUE(right.passed()) << parity_text(right);
