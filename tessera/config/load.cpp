@@ -240,10 +240,12 @@ ConfigResult load_config(const std::string& path, const std::vector<std::string>
   if (!file || is_folder) {
     return refuse(std::string("cannot be read: ") + std::strerror(is_folder ? EISDIR : errno));
   }
-  std::string text(kLargestFile, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() == kLargestFile) return refuse("is larger than a configuration is (16 MiB)");
+  std::string text, block(64 << 10, '\0');
+  while (text.size() < kLargestFile &&
+         (file.read(block.data(), std::ssize(block)) || file.gcount() > 0)) {
+    text.append(block, 0, static_cast<size_t>(file.gcount()));
+  }
+  if (text.size() >= kLargestFile) return refuse("is larger than a configuration is (16 MiB)");
   const std::string directory = std::filesystem::path(path).parent_path().string();
   return load_config_text(text, path, directory.empty() ? "." : directory, set_overrides);
 }
