@@ -17,18 +17,6 @@
 
 namespace tessera::test {
 
-inline ParallelDims dims_of(int64_t pp, int64_t replicate, int64_t shard, int64_t tp,
-                            int64_t ep = 1) {
-  ParallelDims dims;
-  dims.pp = pp;
-  dims.dp_replicate = replicate;
-  dims.dp_shard = shard;
-  dims.tp = tp;
-  dims.ep = ep;
-  dims.world = pp * replicate * shard * tp;
-  return dims;
-}
-
 struct Entry {
   std::string name;
   std::vector<int64_t> shape;

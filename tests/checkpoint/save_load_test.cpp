@@ -19,6 +19,7 @@
 #include "tessera/checkpoint/saver.h"
 #include "tessera/dist/run_ranks.h"
 #include "tests/checkpoint/checkpoint_ranks.h"
+#include "tests/dist/dims.h"
 #include "tests/support/temp_dir.h"
 
 namespace tessera {
@@ -111,9 +112,9 @@ void flip(const fs::path& path, uint64_t at, int bit) {
 }
 
 const std::vector<ParallelDims> kLayouts = {
-    dims_of(1, 1, 1, 1),    dims_of(1, 1, 3, 1),    dims_of(1, 2, 2, 1),
-    dims_of(1, 1, 1, 4),    dims_of(2, 1, 2, 1),    dims_of(1, 2, 1, 2, 2),
-    dims_of(2, 1, 2, 2, 4), dims_of(3, 1, 1, 2, 2), dims_of(1, 1, 8, 1, 2),
+    dims_of(1, 1, 1, 1, 1),    dims_of(1, 1, 3, 1, 1),    dims_of(1, 2, 2, 1, 1),
+    dims_of(1, 1, 1, 1, 4),    dims_of(2, 1, 2, 1, 1),    dims_of(1, 2, 1, 1, 2, 2),
+    dims_of(2, 1, 2, 1, 2, 4), dims_of(3, 1, 1, 1, 2, 2), dims_of(1, 1, 8, 1, 1, 2),
 };
 
 TEST(SaveAndLoad, EveryLayoutIntoEveryOther) {
@@ -133,8 +134,8 @@ TEST(SaveAndLoad, EveryLayoutIntoEveryOther) {
 TEST(SaveAndLoad, EveryDtypeIsKept) {
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
     const test::TempDir root;
-    save(options_for(root.path()), dims_of(1, 1, 2, 2), {1}, dtype);
-    EXPECT_EQ(load(load_options(root.path()), dims_of(2, 1, 2, 1), dtype), 1);
+    save(options_for(root.path()), dims_of(1, 1, 2, 1, 2), {1}, dtype);
+    EXPECT_EQ(load(load_options(root.path()), dims_of(2, 1, 2, 1, 1), dtype), 1);
     EXPECT_EQ(CheckpointReader(root / "iteration_00000001").manifest().weights.at("norm").dtype,
               dtype);
   }
@@ -142,7 +143,7 @@ TEST(SaveAndLoad, EveryDtypeIsKept) {
 
 TEST(SaveAndLoad, AnyToolOpensTheFiles) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 2), {1});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 2), {1});
   const SafetensorsFile file(root / "iteration_00000001" /
                              "checkpoint-model-0000001-0000002.safetensors");
   EXPECT_TRUE(at::equal(file.read("column@11:22,0:5"),
@@ -154,7 +155,7 @@ TEST(SaveAndLoad, AnyToolOpensTheFiles) {
 }
 
 TEST(SaveAndLoad, EachBoxIsWrittenOnceAndCopiesApart) {
-  const ParallelDims dims = dims_of(1, 2, 1, 2);
+  const ParallelDims dims = dims_of(1, 2, 1, 1, 2);
   const test::TempDir once, copies;
   SaverOptions options = options_for(once.path());
   options.copies = false;
@@ -177,19 +178,19 @@ TEST(SaveAndLoad, WithoutTheStateOfTheOptimizer) {
   const test::TempDir root;
   SaverOptions options = options_for(root.path());
   options.optimizer.clear();
-  save(options, dims_of(1, 1, 2, 1), {3});
-  EXPECT_EQ(load(load_options(root.path(), ""), dims_of(1, 1, 1, 2)), 3);
-  EXPECT_THAT(error_of_load(load_options(root.path()), dims_of(1, 1, 1, 2)),
+  save(options, dims_of(1, 1, 2, 1, 1), {3});
+  EXPECT_EQ(load(load_options(root.path(), ""), dims_of(1, 1, 1, 1, 2)), 3);
+  EXPECT_THAT(error_of_load(load_options(root.path()), dims_of(1, 1, 1, 1, 2)),
               HasSubstr("holds no state of an optimizer, the run needs that of AdamW"));
-  save(options_for(root.path()), dims_of(1, 1, 2, 1), {4});
-  EXPECT_EQ(load(load_options(root.path(), ""), dims_of(1, 1, 1, 1)), 4);
-  EXPECT_THAT(error_of_load(load_options(root.path(), "SGD"), dims_of(1, 1, 1, 2)),
+  save(options_for(root.path()), dims_of(1, 1, 2, 1, 1), {4});
+  EXPECT_EQ(load(load_options(root.path(), ""), dims_of(1, 1, 1, 1, 1)), 4);
+  EXPECT_THAT(error_of_load(load_options(root.path(), "SGD"), dims_of(1, 1, 1, 1, 2)),
               HasSubstr("holds the state of AdamW, the run needs that of SGD"));
 }
 
 TEST(SaveAndLoad, NamesWhatDoesNotFitTheModel) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {1});
   std::vector<ParamSpec> model = test::model_of_entries();
   const Manifest manifest = read_manifest(root / "iteration_00000001");
   EXPECT_EQ(compare_with_model(manifest, model), "");
@@ -205,7 +206,7 @@ TEST(SaveAndLoad, ReadsOnlyTheBlocksOfItsBoxes) {
   const test::TempDir root;
   constexpr int64_t kRows = 4096, kColumns = 512;  // 16 MiB of float64
   run_ranks(1, [&](const ProcessGroup& world) {
-    const DeviceMesh mesh(dims_of(1, 1, 1, 1), world);
+    const DeviceMesh mesh(dims_of(1, 1, 1, 1, 1), world);
     ParamTable table;
     ShardedParam param;
     param.name = "big";
@@ -228,11 +229,11 @@ TEST(SaveAndLoad, ReadsOnlyTheBlocksOfItsBoxes) {
 
 TEST(Saver, ReplicasThatDifferAreNotSaved) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 2, 1, 2), {1});
+  save(options_for(root.path()), dims_of(1, 2, 1, 1, 2), {1});
   std::string error;
   try {
     run_ranks(4, [&](const ProcessGroup& world) {
-      const DeviceMesh mesh(dims_of(1, 2, 1, 2), world);
+      const DeviceMesh mesh(dims_of(1, 2, 1, 1, 2), world);
       RankState state(mesh, at::kDouble);
       CheckpointSaver saver(options_for(root.path()), state.table, state.optimizer(), mesh);
       state.set(2);
@@ -243,31 +244,31 @@ TEST(Saver, ReplicasThatDifferAreNotSaved) {
     error = caught.what();
   }
   EXPECT_THAT(error, HasSubstr("step 2 is not saved: the copies of norm along"));
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 1);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 1);
 }
 
 TEST(Saver, KeepsTheNewestAndRemovesOnlyItsOwn) {
   const test::TempDir root;
   SaverOptions options = options_for(root.path());
-  save(options, dims_of(1, 1, 2, 1), {1});  // of another run
+  save(options, dims_of(1, 1, 2, 1, 1), {1});  // of another run
   options.keep = 2;
-  save(options, dims_of(1, 1, 2, 1), {2, 3, 4, 5});
+  save(options, dims_of(1, 1, 2, 1, 1), {2, 3, 4, 5});
   EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(1, 4, 5));
   EXPECT_EQ(read_manifest(root / "iteration_00000005").kept, (std::vector<int64_t>{4, 5}));
   options.kept = {4, 5};  // as a run that resumes
-  save(options, dims_of(1, 1, 2, 1), {6});
+  save(options, dims_of(1, 1, 2, 1, 1), {6});
   EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(1, 5, 6));
   options.keep = 1;
   options.kept = {5, 6};
-  save(options, dims_of(1, 1, 2, 1), {6});  // the same step again
+  save(options, dims_of(1, 1, 2, 1, 1), {6});  // the same step again
   EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(1, 6));
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 6);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 6);
 }
 
 TEST(Saver, TwoRunsAtOnePlaceAreNoticed) {
   const test::TempDir root;
   run_ranks(1, [&](const ProcessGroup& world) {
-    const DeviceMesh mesh(dims_of(1, 1, 1, 1), world);
+    const DeviceMesh mesh(dims_of(1, 1, 1, 1, 1), world);
     RankState state(mesh, at::kDouble);
     CheckpointSaver first(options_for(root.path()), state.table, state.optimizer(), mesh);
     try {
@@ -277,7 +278,7 @@ TEST(Saver, TwoRunsAtOnePlaceAreNoticed) {
       EXPECT_THAT(error.what(), HasSubstr("another run is saving there (process "));
     }
   });
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1});  // the lock is gone with its holder
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {1});  // the lock is gone with its holder
   EXPECT_FALSE(fs::exists(root / ".lock"));
 }
 
@@ -293,11 +294,11 @@ TEST(Saver, AFolderThatIsNotTheSameForAllRanksIsNoticed) {
 
 TEST(Saver, SaysThatTheFolderHoldsCheckpointsOfAnotherRun) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1, 2, 3});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {1, 2, 3});
   SaverOptions options = options_for(root.path());
   options.kept = {1, 2};
   testing::internal::CaptureStderr();
-  save(options, dims_of(1, 1, 1, 1), {4});
+  save(options, dims_of(1, 1, 1, 1, 1), {4});
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("checkpoints that this run does not go on from (steps 3)"));
   EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(1, 2, 3, 4));
@@ -307,14 +308,14 @@ TEST(Saver, SaysThatTheFolderHoldsCheckpointsOfAnotherRun) {
 // its name; ended in between, the old one comes back.
 TEST(Saver, AWholeOneThatWasMovedAsideComesBack) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {3});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {3});
   fs::rename(root / "iteration_00000003", root / "iteration_00000003.removing");
   fs::create_directories(root / "iteration_00000003.writing");
   EXPECT_THAT(remove_leftovers(root.path()), testing::ElementsAre("iteration_00000003.writing"));
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 3);
   fs::create_directories(root / "iteration_00000003.removing");  // beside its successor: goes
   EXPECT_EQ(remove_leftovers(root.path()).size(), 1u);
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 3);
 }
 
 TEST(Saver, RemovesWhatKilledRunsLeft) {
@@ -322,7 +323,7 @@ TEST(Saver, RemovesWhatKilledRunsLeft) {
   fs::create_directories(root / "iteration_00000007.writing");
   fs::create_directories(root / "iteration_00000003.removing");
   fs::create_directories(root / "mine.writing");
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {8});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {8});
   EXPECT_FALSE(fs::exists(root / "iteration_00000007.writing"));
   EXPECT_FALSE(fs::exists(root / "iteration_00000003.removing"));
   EXPECT_TRUE(fs::exists(root / "mine.writing"));
@@ -330,7 +331,7 @@ TEST(Saver, RemovesWhatKilledRunsLeft) {
 
 TEST(Saver, AsynchronousFilesAreTheSynchronousOnes) {
   const test::TempDir sync, async;
-  const ParallelDims dims = dims_of(1, 2, 2, 1);
+  const ParallelDims dims = dims_of(1, 2, 2, 1, 1);
   save(options_for(sync.path()), dims, {2, 4});
   SaverOptions options = options_for(async.path());
   options.async = true;
@@ -348,7 +349,7 @@ TEST(Saver, AsynchronousFilesAreTheSynchronousOnes) {
 TEST(Saver, AnAsynchronousOneHasNoNameBeforeItIsComplete) {
   const test::TempDir root;
   run_ranks(2, [&](const ProcessGroup& world) {
-    const DeviceMesh mesh(dims_of(1, 1, 2, 1), world);
+    const DeviceMesh mesh(dims_of(1, 1, 2, 1, 1), world);
     RankState state(mesh, at::kDouble);
     SaverOptions options = options_for(root.path());
     options.async = true;
@@ -365,7 +366,7 @@ TEST(Saver, AnAsynchronousOneHasNoNameBeforeItIsComplete) {
     EXPECT_FALSE(saver.pending());
   });
   EXPECT_FALSE(fs::exists(root / "iteration_00000001"));  // removed behind the run
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 2);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 2);
 }
 
 // A file size limit stands for a full disk: write() fails in the middle of a file.
@@ -394,12 +395,12 @@ TEST(Saver, AFullDiskLeavesTheOldCheckpointAndNoHalfOne) {
       SaverOptions options = options_for(root.path());
       options.async = async;
       options.keep = 1;
-      save(options, dims_of(1, 1, 2, 1), {1});
+      save(options, dims_of(1, 1, 2, 1, 1), {1});
       std::string error;
       {
         const FileSizeLimit full(limit);
         try {
-          save(options, dims_of(1, 1, 2, 1), {2});
+          save(options, dims_of(1, 1, 2, 1, 1), {2});
         } catch (const CheckpointError& caught) {
           error = caught.what();
         }
@@ -407,14 +408,14 @@ TEST(Saver, AFullDiskLeavesTheOldCheckpointAndNoHalfOne) {
       EXPECT_THAT(error, HasSubstr("cannot be written: File too large")) << limit;
       EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(1));
       EXPECT_FALSE(fs::exists(root / "iteration_00000002.writing"));
-      EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 1);
+      EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 1);
     }
   }
 }
 
 TEST(Damage, EveryFlippedBitOfEveryFileIsFound) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 2, 1), {1, 2});
+  save(options_for(root.path()), dims_of(1, 1, 2, 1, 1), {1, 2});
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(root / "iteration_00000002")) {
     files.push_back(entry.path());
@@ -426,21 +427,21 @@ TEST(Damage, EveryFlippedBitOfEveryFileIsFound) {
     const int bit = static_cast<int>(random() % 8);
     flip(file, at, bit);
     const std::string error =
-        error_of_load(load_options(root / "iteration_00000002"), dims_of(1, 1, 1, 1));
+        error_of_load(load_options(root / "iteration_00000002"), dims_of(1, 1, 1, 1, 1));
     EXPECT_THAT(error, HasSubstr(file.string())) << "byte " << at << " of " << file;
     if (i % 20 == 0) {  // of several, the one before is taken
-      EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 1) << file;
+      EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 1) << file;
       EXPECT_THROW(inspect_folder(root / "iteration_00000002", true), CheckpointError);
     }
     flip(file, at, bit);
   }
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 2);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 2);
 }
 
 TEST(Damage, ShortenedAndMissingFilesAreNamed) {
   for (const bool shorten : {true, false}) {
     const test::TempDir root;
-    save(options_for(root.path()), dims_of(1, 2, 2, 1), {1, 2});
+    save(options_for(root.path()), dims_of(1, 2, 2, 1, 1), {1, 2});
     const fs::path folder = root / "iteration_00000002";
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
@@ -453,13 +454,13 @@ TEST(Damage, ShortenedAndMissingFilesAreNamed) {
       }
       if (!shorten && file.filename().string().starts_with("checkpoint-copies-")) {
         testing::internal::CaptureStderr();
-        EXPECT_EQ(load(load_options(folder), dims_of(1, 1, 2, 1)), 2);
+        EXPECT_EQ(load(load_options(folder), dims_of(1, 1, 2, 1, 1)), 2);
         EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(file.string()));
         EXPECT_THAT(inspect_folder(folder, false), HasSubstr(file.string()));
       } else {
-        EXPECT_THAT(error_of_load(load_options(folder), dims_of(1, 1, 2, 1)),
+        EXPECT_THAT(error_of_load(load_options(folder), dims_of(1, 1, 2, 1, 1)),
                     HasSubstr(file.filename().string()));
-        EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 2, 1)), 1);
+        EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 2, 1, 1)), 1);
       }
       EXPECT_THROW(inspect_folder(folder, true), CheckpointError);
       std::ofstream(file, std::ios::binary) << whole;
@@ -469,35 +470,35 @@ TEST(Damage, ShortenedAndMissingFilesAreNamed) {
 
 TEST(Damage, APointerThatIsMissingOrWrongFindsTheNewest) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1, 2, 3});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {1, 2, 3});
   for (const char* text : {"", "x\n", "9\n", "-1\n", "99999999999999999999\n"}) {
     std::ofstream(root / kPointerName) << text;
-    EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3) << text;
+    EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 3) << text;
   }
   fs::remove(root / kPointerName);
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 3);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 3);
   std::ofstream(root / kPointerName) << "2\n";  // followed, though there is a newer one
-  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1)), 2);
+  EXPECT_EQ(load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)), 2);
 }
 
 TEST(Damage, ASlashAtTheEndChangesNothing) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {1});
   const fs::path folder = root / "iteration_00000001";
   EXPECT_EQ(checkpoints_at(folder / "").folders, std::vector<fs::path>{folder});
   EXPECT_EQ(checkpoints_at(root / "").folders, std::vector<fs::path>{folder});
   fs::remove(folder / kManifestName);
-  EXPECT_THAT(error_of_load(load_options(folder / ""), dims_of(1, 1, 2, 1)),
+  EXPECT_THAT(error_of_load(load_options(folder / ""), dims_of(1, 1, 2, 1, 1)),
               HasSubstr("this checkpoint is not complete"));
 }
 
 TEST(Damage, NothingSoundIsAnErrorThatListsAll) {
   const test::TempDir root;
-  save(options_for(root.path()), dims_of(1, 1, 1, 1), {1, 2});
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {1, 2});
   for (const int64_t step : {1, 2}) {
     flip(root / iteration_name(step) / "checkpoint-model-0000000-0000001.safetensors", 600, 3);
   }
-  const std::string error = error_of_load(load_options(root.path()), dims_of(1, 1, 1, 1));
+  const std::string error = error_of_load(load_options(root.path()), dims_of(1, 1, 1, 1, 1));
   EXPECT_THAT(error, HasSubstr("no checkpoint is sound"));
   EXPECT_THAT(error, HasSubstr("iteration_00000001"));
   EXPECT_THAT(error, HasSubstr("iteration_00000002"));
@@ -515,7 +516,7 @@ TEST(Foreign, AMindFormersCheckpointIsNamed) {
     writer.close();
   }
   for (const fs::path& path : {root.path(), folder}) {
-    EXPECT_THAT(error_of_load(load_options(path), dims_of(1, 1, 2, 1)),
+    EXPECT_THAT(error_of_load(load_options(path), dims_of(1, 1, 2, 1, 1)),
                 HasSubstr("a checkpoint of MindFormers"));
   }
 }
@@ -533,7 +534,7 @@ TEST(Agree, AnErrorOfTheFileSystemIsOneOfEveryRank) {
 
 TEST(Foreign, AnEmptyFolderHoldsNoCheckpoint) {
   const test::TempDir root;
-  EXPECT_THAT(error_of_load(load_options(root.path()), dims_of(1, 1, 1, 1)),
+  EXPECT_THAT(error_of_load(load_options(root.path()), dims_of(1, 1, 1, 1, 1)),
               HasSubstr("holds no checkpoint and no Hugging Face weights"));
 }
 
