@@ -23,9 +23,8 @@ std::string parity_text(const ParityReport& r) {
     for (const RouteDifference& route : r.routes) all += route.tokens;
     out << "routing differs: at least " << all << " choices of an expert, the first in step "
         << first.step << ", layer " << first.layer << " (" << first.tokens
-        << "); where two experts are nearly tied, rounding decides, also in a layout that is "
-           "right: "
-           "float64 tells\n";
+        << "); where two experts are nearly tied, rounding decides, also in a layout that is right:"
+        << " float64 tells\n";
   }
   if (r.passed()) {
     out << "parity holds\n";
