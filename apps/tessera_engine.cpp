@@ -9,7 +9,7 @@
 #include "tessera/checkpoint/hf_export.h"
 #include "tessera/checkpoint/inspect.h"
 #include "tessera/config/load.h"
-#include "tessera/config/validate.h"
+#include "tessera/rules/validate.h"
 #include "tessera/train/parity.h"
 #include "tessera/train/run.h"
 

@@ -25,7 +25,7 @@
 
 #include "tessera/checkpoint/load.h"
 #include "tessera/checkpoint/saver.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 
 namespace {
 

@@ -18,9 +18,9 @@
 #include <numeric>
 #include <vector>
 
+#include "tessera/comm/memory.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/data/token_split.h"
-#include "tessera/dist/memory.h"
-#include "tessera/dist/run_ranks.h"
 #include "tessera/parallel/context_attention.h"
 
 namespace {

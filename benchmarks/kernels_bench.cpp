@@ -9,11 +9,11 @@
 #include <functional>
 #include <vector>
 
-#include "tessera/nn/rms_norm.h"
-#include "tessera/nn/rotary.h"
+#include "tessera/nn/attention/rotary.h"
+#include "tessera/nn/attention/split_heads.h"
+#include "tessera/nn/kernels/rms_norm.h"
+#include "tessera/nn/kernels/swiglu.h"
 #include "tessera/nn/seams.h"
-#include "tessera/nn/split_heads.h"
-#include "tessera/nn/swiglu.h"
 
 namespace {
 

@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "tessera/dist/message_group.h"
-#include "tessera/dist/regions.h"
-#include "tessera/dist/run_ranks.h"
-#include "tessera/dist/shm_transport.h"
+#include "tessera/comm/processes/message_group.h"
+#include "tessera/comm/processes/shm_transport.h"
+#include "tessera/comm/regions.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/pipeline_runtime.h"
 
 namespace {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/pipeline_runtime.h"
 
 namespace {

@@ -1,11 +1,13 @@
-# One static library tessera_<folder> per folder of tessera/. What it links are the lower floors that
+# One static library tessera_<folder> per folder of tessera/, with the sources of its rooms (folders inside
+# it). What it links are the lower floors that
 # it may include (tests/floors holds the includes to the same rule). A folder without sources is no
 # target yet.
 
 # tessera_floor(<folder> [TORCH] [FLOORS folder...] [PACKAGES target...])
 function(tessera_floor folder)
   cmake_parse_arguments(arg "TORCH" "" "FLOORS;PACKAGES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tessera/${folder}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tessera/${folder}/*.cpp
+       ${PROJECT_SOURCE_DIR}/tessera/${folder}/*/*.cpp)
   set(target tessera_${folder})
   if(sources)
     add_library(${target} STATIC ${sources})
@@ -31,20 +33,22 @@ tessera_floor(base PACKAGES spdlog::spdlog fmt::fmt nlohmann_json::nlohmann_json
 tessera_floor(config FLOORS base PACKAGES yaml-cpp::yaml-cpp)
 tessera_floor(schedule FLOORS base)
 tessera_floor(data FLOORS base PACKAGES sentencepiece::sentencepiece)
-tessera_floor(planner FLOORS schedule config data base)
-tessera_floor(launcher FLOORS planner config base PACKAGES CLI11::CLI11)
-set(floor_1 launcher planner data schedule config base)
+tessera_floor(layout FLOORS config schedule base)
+tessera_floor(rules FLOORS layout config schedule base)
+tessera_floor(planner FLOORS rules layout schedule config data base)
+tessera_floor(launcher FLOORS planner rules layout config base PACKAGES CLI11::CLI11)
+set(floor_1 launcher planner rules layout data schedule config base)
 
-# nn and models are plain mathematics: they do not see dist.
-tessera_floor(dist TORCH FLOORS ${floor_1})
+# nn and models are plain mathematics: they do not see comm.
+tessera_floor(comm TORCH FLOORS ${floor_1})
 # Headers of Gloo that the wheel does not ship (see the first of them).
-target_include_directories(tessera_dist PRIVATE ${PROJECT_SOURCE_DIR}/tessera/dist/gloo_stub)
+target_include_directories(tessera_comm PRIVATE ${PROJECT_SOURCE_DIR}/tessera/comm/processes/gloo_stub)
 tessera_floor(nn TORCH FLOORS ${floor_1})
 # The random numbers must be the same bits on every processor: no fused multiply-add.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/philox.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/kernels/philox.cpp PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
 tessera_floor(models TORCH FLOORS nn ${floor_1})
-set(floor_4 models nn dist ${floor_1})
+set(floor_4 models nn comm ${floor_1})
 
 tessera_floor(parallel TORCH FLOORS ${floor_4})
 tessera_floor(optim TORCH FLOORS ${floor_4})

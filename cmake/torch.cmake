@@ -79,7 +79,7 @@ configure_file(${PROJECT_BINARY_DIR}/generated/torch_pch.cpp.in
                ${PROJECT_BINARY_DIR}/generated/torch_pch.cpp COPYONLY)
 add_library(tessera_torch_pch STATIC ${PROJECT_BINARY_DIR}/generated/torch_pch.cpp)
 target_link_libraries(tessera_torch_pch PUBLIC tessera_flags torch_cpu_iface)
-target_precompile_headers(tessera_torch_pch PRIVATE ${PROJECT_SOURCE_DIR}/tessera/dist/torch_pch.h)
+target_precompile_headers(tessera_torch_pch PRIVATE ${PROJECT_SOURCE_DIR}/tessera/comm/torch_pch.h)
 
 # Links libtorch to a target and gives it the precompiled header.
 function(tessera_use_torch target)

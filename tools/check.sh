@@ -31,7 +31,7 @@ tests/floors/check_lengths.sh .
 make --no-print-directory all
 if [[ "${1:-}" == --tidy ]]; then
   {
-    find tessera/{base,config,schedule,data,planner,launcher} -name '*.cpp' 2>/dev/null || true
+    find tessera/{base,config,schedule,data,layout,rules,planner,launcher} -name '*.cpp' 2>/dev/null || true
     git diff --name-only --diff-filter=d HEAD -- '*.cpp'
   } | sort -u | xargs --no-run-if-empty clang-tidy -p build/release --quiet
   echo "check: clang-tidy ok"

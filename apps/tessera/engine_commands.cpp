@@ -3,9 +3,9 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/config/batch_plan.h"
 #include "tessera/launcher/engine.h"
 #include "tessera/launcher/program_path.h"
+#include "tessera/layout/batch_plan.h"
 #include "tessera/planner/plan.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "tessera/base/error.h"
-#include "tessera/dist/gather_text.h"
+#include "tessera/comm/gather_text.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 
 namespace tessera {
 

@@ -12,7 +12,7 @@
 
 #include "tessera/base/placement.h"
 #include "tessera/checkpoint/safetensors.h"
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 
 namespace tessera {
 

@@ -14,7 +14,7 @@
 #include "tessera/checkpoint/iteration_folder.h"
 #include "tessera/checkpoint/name_lists.h"
 #include "tessera/checkpoint/safetensors.h"
-#include "tessera/dist/gather_text.h"
+#include "tessera/comm/gather_text.h"
 
 namespace tessera {
 

@@ -8,8 +8,8 @@
 
 #include "tessera/checkpoint/manifest.h"
 #include "tessera/checkpoint/stored_rows.h"
-#include "tessera/config/model_spec.h"
-#include "tessera/dist/device_mesh.h"
+#include "tessera/comm/device_mesh.h"
+#include "tessera/layout/model_spec.h"
 
 namespace tessera {
 

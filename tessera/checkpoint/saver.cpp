@@ -12,7 +12,7 @@
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/block_sums.h"
-#include "tessera/dist/gather_text.h"
+#include "tessera/comm/gather_text.h"
 
 namespace tessera {
 namespace {

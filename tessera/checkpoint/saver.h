@@ -15,7 +15,7 @@
 #include "tessera/checkpoint/manifest.h"
 #include "tessera/checkpoint/rank_files.h"
 #include "tessera/checkpoint/stored_rows.h"
-#include "tessera/dist/device_mesh.h"
+#include "tessera/comm/device_mesh.h"
 
 namespace tessera {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tessera/base/placement.h"
-#include "tessera/dist/sharded_param.h"
+#include "tessera/comm/sharded_param.h"
 
 namespace tessera {
 

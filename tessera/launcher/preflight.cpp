@@ -2,11 +2,11 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/config/checker.h"
-#include "tessera/config/derive.h"
 #include "tessera/config/load.h"
-#include "tessera/config/validate.h"
 #include "tessera/planner/data_plan.h"
+#include "tessera/rules/checker.h"
+#include "tessera/rules/derive.h"
+#include "tessera/rules/validate.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tessera/config/config.h"
 #include "tessera/config/issue.h"
-#include "tessera/config/parallel_dims.h"
+#include "tessera/layout/parallel_dims.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 
 #include "tessera/config/model_config.h"
 #include "tessera/models/weight_factory.h"
-#include "tessera/nn/mla.h"
+#include "tessera/nn/attention/mla.h"
 
 namespace tessera {
 

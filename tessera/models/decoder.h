@@ -13,9 +13,9 @@
 #include "tessera/config/model_config.h"
 #include "tessera/models/decoder_layer.h"
 #include "tessera/models/mtp.h"
+#include "tessera/nn/attention/rope.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/nn/norm.h"
-#include "tessera/nn/rope.h"
 #include "tessera/nn/seams.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/nn/attention.h"
+#include "tessera/nn/attention/attention.h"
 #include "tessera/nn/mlp.h"
 #include "tessera/nn/module_call.h"
 #include "tessera/nn/norm.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/config/model_config.h"
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 #include "tessera/nn/parameter.h"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "tessera/nn/products.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/nn/seams.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/philox.h"
+#include "tessera/nn/kernels/philox.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "tessera/nn/products.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/nn/seams.h"
 
 namespace tessera {

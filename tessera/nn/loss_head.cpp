@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
-#include "tessera/config/size_choices.h"
-#include "tessera/nn/cross_entropy.h"
-#include "tessera/nn/products.h"
+#include "tessera/layout/size_choices.h"
+#include "tessera/nn/kernels/cross_entropy.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/nn/seams.h"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/nn/swiglu.h"
+#include "tessera/nn/kernels/swiglu.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "tessera/nn/norm.h"
 
-#include "tessera/nn/rms_norm.h"
+#include "tessera/nn/kernels/rms_norm.h"
 
 namespace tessera {
 

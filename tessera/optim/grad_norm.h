@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "tessera/dist/sharded_param.h"
+#include "tessera/comm/sharded_param.h"
 
 namespace tessera {
 

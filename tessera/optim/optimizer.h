@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/comm/sharded_param.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/sharded_param.h"
 
 namespace tessera {
 

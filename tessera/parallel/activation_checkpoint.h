@@ -3,7 +3,7 @@
 // Activations that are made again instead of being kept (Chen et al. 2016, arXiv 1604.06174), for
 // single sub-modules. A layer as a whole is Call::recompute, see model_chunk.h.
 
-#include "tessera/config/recompute_plan.h"
+#include "tessera/layout/recompute_plan.h"
 #include "tessera/models/decoder.h"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/flash_attention.h"
+#include "tessera/nn/attention/flash_attention.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/block_kernel.h"
 

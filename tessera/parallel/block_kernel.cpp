@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "tessera/nn/flash_attention.h"
+#include "tessera/nn/attention/flash_attention.h"
 #include "tessera/nn/scalar_type.h"
 
 // G query heads share a kv head: [B, N, l, D] is [B, M, G, l, D] here, k and v [B, M, 1, m, D].

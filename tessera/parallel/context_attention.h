@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 #include "tessera/nn/seams.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #include "tessera/parallel/context_parallel.h"
 
-#include "tessera/nn/mla.h"
+#include "tessera/nn/attention/mla.h"
 #include "tessera/parallel/context_attention.h"
 
 namespace tessera {

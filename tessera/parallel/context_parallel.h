@@ -5,8 +5,8 @@
 // of `inner` neighbours. Inside a row heads are traded for sequence; between rows keys and values
 // travel and blocks are merged. colossal: inner 1; ulysses: outer 1; hybrid: both.
 
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/device_mesh.h"
 #include "tessera/models/decoder.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/nn/moe.h"
+#include "tessera/nn/experts/moe.h"
 #include "tessera/parallel/expert_parallel_dispatchers.h"
 #include "tessera/parallel/weight_marks.h"
 

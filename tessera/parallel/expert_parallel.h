@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/device_mesh.h"
 #include "tessera/models/decoder.h"
 
 namespace tessera {

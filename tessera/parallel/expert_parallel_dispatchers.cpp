@@ -6,8 +6,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/dist/regions.h"
-#include "tessera/nn/expert_rows.h"
+#include "tessera/comm/regions.h"
+#include "tessera/nn/experts/expert_rows.h"
 
 // T tokens here, H hidden, k choices; P (token, node) pairs that arrived from all nodes.
 

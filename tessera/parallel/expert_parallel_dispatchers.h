@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "tessera/dist/process_group.h"
-#include "tessera/nn/token_dispatcher.h"
+#include "tessera/comm/process_group.h"
+#include "tessera/nn/experts/token_dispatcher.h"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "tessera/config/size_choices.h"
+#include "tessera/layout/size_choices.h"
 
 namespace tessera {
 namespace {

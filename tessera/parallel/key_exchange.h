@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 #include "tessera/parallel/attention_blocks.h"
 #include "tessera/parallel/context_attention.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/products.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/custom_gradient.h"
 

@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 
 namespace tessera {
 

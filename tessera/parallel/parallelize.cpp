@@ -6,10 +6,10 @@
 #include <map>
 
 #include "tessera/base/error.h"
-#include "tessera/config/layer_ranges.h"
-#include "tessera/config/model_spec.h"
-#include "tessera/config/recompute_plan.h"
-#include "tessera/nn/moe.h"
+#include "tessera/layout/layer_ranges.h"
+#include "tessera/layout/model_spec.h"
+#include "tessera/layout/recompute_plan.h"
+#include "tessera/nn/experts/moe.h"
 #include "tessera/parallel/activation_checkpoint.h"
 #include "tessera/parallel/context_parallel.h"
 #include "tessera/parallel/expert_parallel.h"

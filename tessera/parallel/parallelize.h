@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/comm/device_mesh.h"
+#include "tessera/comm/sharded_param.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/device_mesh.h"
-#include "tessera/dist/sharded_param.h"
 #include "tessera/models/decoder.h"
 #include "tessera/parallel/model_chunk.h"
 #include "tessera/parallel/sharded_unit.h"

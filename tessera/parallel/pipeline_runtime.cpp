@@ -6,7 +6,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/dist/turns.h"
+#include "tessera/comm/turns.h"
 
 namespace tessera {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/parallel/model_chunk.h"
 #include "tessera/schedule/pipeline_schedule.h"

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/dist/device_mesh.h"
-#include "tessera/dist/sharded_param.h"
+#include "tessera/comm/device_mesh.h"
+#include "tessera/comm/sharded_param.h"
 #include "tessera/nn/parameter.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 // slice of the tokens. Built from outside: the seams of the plain decoder are replaced, weights are
 // marked.
 
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/device_mesh.h"
 #include "tessera/models/decoder.h"
 
 namespace tessera {

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/dist/regions.h"
-#include "tessera/nn/products.h"
+#include "tessera/comm/regions.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/parallel/gathered_linear.h"
 #include "tessera/parallel/overlapped_products.h"
 

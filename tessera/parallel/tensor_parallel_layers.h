@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 #include "tessera/nn/seams.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #include "tessera/parallel/tensor_parallel_mla.h"
 
-#include "tessera/dist/regions.h"
+#include "tessera/comm/regions.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
 #include "tessera/parallel/weight_marks.h"
 

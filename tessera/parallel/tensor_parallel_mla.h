@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tessera/dist/process_group.h"
-#include "tessera/nn/mla.h"
+#include "tessera/comm/process_group.h"
+#include "tessera/nn/attention/mla.h"
 
 namespace tessera {
 

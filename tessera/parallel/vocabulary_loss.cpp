@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
-#include "tessera/config/size_choices.h"
-#include "tessera/dist/regions.h"
-#include "tessera/nn/cross_entropy.h"
-#include "tessera/nn/products.h"
+#include "tessera/comm/regions.h"
+#include "tessera/layout/size_choices.h"
+#include "tessera/nn/kernels/cross_entropy.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/custom_gradient.h"
 #include "tessera/parallel/tensor_parallel_layers.h"

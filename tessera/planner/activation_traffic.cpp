@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/placement.h"
-#include "tessera/config/size_choices.h"
+#include "tessera/layout/size_choices.h"
 #include "tessera/planner/call_tapes.h"
 #include "tessera/planner/placement_rules.h"
 

@@ -3,10 +3,10 @@
 #include <map>
 #include <string>
 
-#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
-#include "tessera/config/parallel_dims.h"
-#include "tessera/config/recompute_plan.h"
+#include "tessera/layout/batch_plan.h"
+#include "tessera/layout/parallel_dims.h"
+#include "tessera/layout/recompute_plan.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/placement.h"
-#include "tessera/config/size_choices.h"
+#include "tessera/layout/size_choices.h"
 #include "tessera/planner/tape_parts.h"
 
 namespace tessera {

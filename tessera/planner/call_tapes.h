@@ -8,10 +8,10 @@
 #include <functional>
 #include <initializer_list>
 
-#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
-#include "tessera/config/parallel_dims.h"
-#include "tessera/config/recompute_plan.h"
+#include "tessera/layout/batch_plan.h"
+#include "tessera/layout/parallel_dims.h"
+#include "tessera/layout/recompute_plan.h"
 #include "tessera/planner/activation_tape.h"
 #include "tessera/planner/model_units.h"
 

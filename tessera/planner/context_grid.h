@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "tessera/config/config.h"
-#include "tessera/config/size_choices.h"
+#include "tessera/layout/size_choices.h"
 
 namespace tessera {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tessera/config/config.h"
-#include "tessera/config/parallel_dims.h"
 #include "tessera/data/token_split.h"
+#include "tessera/layout/parallel_dims.h"
 
 namespace tessera {
 

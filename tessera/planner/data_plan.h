@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
 #include "tessera/data/sample_source.h"
+#include "tessera/layout/batch_plan.h"
 #include "tessera/planner/plan.h"
 
 namespace tessera {

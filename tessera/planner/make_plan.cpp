@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 
-#include "tessera/config/derive.h"
 #include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/expert_plan.h"
@@ -11,6 +10,7 @@
 #include "tessera/planner/placement_rules.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
+#include "tessera/rules/derive.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/config/model_config.h"
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 
 namespace tessera {
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "tessera/base/error.h"
-#include "tessera/config/batch_plan.h"
-#include "tessera/config/derive.h"
+#include "tessera/layout/batch_plan.h"
 #include "tessera/planner/stage_units.h"
+#include "tessera/rules/derive.h"
 #include "tessera/schedule/balance.h"
 #include "tessera/schedule/draw.h"
 #include "tessera/schedule/simulate.h"

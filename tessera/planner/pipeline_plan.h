@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
-#include "tessera/config/parallel_dims.h"
+#include "tessera/layout/parallel_dims.h"
 #include "tessera/planner/plan.h"
 #include "tessera/schedule/pipeline_schedule.h"
 

@@ -5,8 +5,8 @@
 
 #include "tessera/base/placement.h"
 #include "tessera/config/model_config.h"
-#include "tessera/config/model_spec.h"
-#include "tessera/config/parallel_dims.h"
+#include "tessera/layout/model_spec.h"
+#include "tessera/layout/parallel_dims.h"
 
 namespace tessera {
 

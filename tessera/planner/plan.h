@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
-#include "tessera/config/parallel_dims.h"
+#include "tessera/layout/batch_plan.h"
+#include "tessera/layout/parallel_dims.h"
 #include "tessera/planner/context_plan.h"
 
 namespace tessera {

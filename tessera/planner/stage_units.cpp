@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/config/layer_ranges.h"
+#include "tessera/layout/layer_ranges.h"
 
 namespace tessera {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
-#include "tessera/config/parallel_dims.h"
+#include "tessera/layout/batch_plan.h"
+#include "tessera/layout/parallel_dims.h"
 #include "tessera/planner/stage_units.h"
 #include "tessera/schedule/pipeline_schedule.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/config/parallel_dims.h"
-#include "tessera/config/recompute_plan.h"
+#include "tessera/layout/parallel_dims.h"
+#include "tessera/layout/recompute_plan.h"
 #include "tessera/planner/activation_tape.h"
 #include "tessera/planner/call_tapes.h"
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/placement.h"
-#include "tessera/dist/process_group_impl.h"
+#include "tessera/comm/process_group_impl.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 
 namespace tessera {
 

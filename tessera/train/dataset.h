@@ -2,10 +2,10 @@
 
 #include <memory>
 
-#include "tessera/config/batch_plan.h"
 #include "tessera/config/config.h"
 #include "tessera/data/loader.h"
 #include "tessera/data/sample_source.h"
+#include "tessera/layout/batch_plan.h"
 
 namespace tessera {
 

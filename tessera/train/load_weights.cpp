@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/checkpoint/hf_load.h"
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 
 namespace tessera {
 

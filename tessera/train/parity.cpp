@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "tessera/base/error.h"
-#include "tessera/config/derive.h"
+#include "tessera/rules/derive.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/recorder.h"
 

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/attention.h"
-#include "tessera/nn/mla.h"
-#include "tessera/nn/moe.h"
+#include "tessera/nn/attention/attention.h"
+#include "tessera/nn/attention/mla.h"
+#include "tessera/nn/experts/moe.h"
 #include "tessera/parallel/context_attention.h"
 #include "tessera/parallel/expert_parallel_dispatchers.h"
 #include "tessera/parallel/tensor_parallel_layers.h"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tessera/dist/device_mesh.h"
+#include "tessera/comm/device_mesh.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/parallel/parallelize.h"
 #include "tessera/schedule/pipeline_schedule.h"

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/train/trainer.h"
 
 namespace tessera {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "tessera/comm/sharded_param.h"
 #include "tessera/config/config.h"
 #include "tessera/data/sample_source.h"
-#include "tessera/dist/sharded_param.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
 #include "tessera/train/stream_sums.h"

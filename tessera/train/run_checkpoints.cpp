@@ -11,9 +11,9 @@
 #include "tessera/checkpoint/tokenizer_files.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
-#include "tessera/config/model_spec.h"
 #include "tessera/config/paths.h"
 #include "tessera/config/writer.h"
+#include "tessera/layout/model_spec.h"
 #include "tessera/train/load_weights.h"
 
 namespace tessera {

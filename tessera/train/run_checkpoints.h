@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tessera/checkpoint/saver.h"
-#include "tessera/config/batch_plan.h"
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/device_mesh.h"
+#include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/parallelize.h"
 

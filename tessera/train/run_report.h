@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
-#include "tessera/dist/device_mesh.h"
 #include "tessera/parallel/pipeline_runtime.h"
 #include "tessera/train/metrics.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tessera/dist/memory.h"
+#include "tessera/comm/memory.h"
 
 namespace tessera {
 namespace {

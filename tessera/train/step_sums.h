@@ -4,8 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/model_config.h"
-#include "tessera/dist/device_mesh.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/train/metrics.h"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/dist/device_mesh.h"
+#include "tessera/comm/device_mesh.h"
 #include "tessera/parallel/parallelize.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tessera/base/timeline.h"
-#include "tessera/dist/process_group.h"
+#include "tessera/comm/process_group.h"
 
 namespace tessera {
 

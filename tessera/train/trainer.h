@@ -8,10 +8,10 @@
 #include <string>
 
 #include "tessera/base/timeline.h"
-#include "tessera/config/batch_plan.h"
+#include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
 #include "tessera/data/loader.h"
-#include "tessera/dist/device_mesh.h"
+#include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/parallelize.h"
 #include "tessera/parallel/pipeline_runtime.h"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tessera/checkpoint/stored_rows.h"
-#include "tessera/config/model_spec.h"
-#include "tessera/dist/device_mesh.h"
-#include "tessera/dist/sharded_param.h"
+#include "tessera/comm/device_mesh.h"
+#include "tessera/comm/sharded_param.h"
+#include "tessera/layout/model_spec.h"
 
 namespace tessera::test {
 

@@ -17,9 +17,9 @@
 #include "tessera/checkpoint/load.h"
 #include "tessera/checkpoint/safetensors.h"
 #include "tessera/checkpoint/saver.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tests/checkpoint/checkpoint_ranks.h"
-#include "tests/dist/dims.h"
+#include "tests/comm/dims.h"
 #include "tests/support/temp_dir.h"
 
 namespace tessera {

@@ -30,7 +30,7 @@ TEST(ParseBlend, WeightsAndPrefixesOrPrefixesAlone) {
   EXPECT_THAT(parse({"a", "b"}).weights, ElementsAre());
 }
 
-// What is wrong with either: tests/config/validate_run_test.cpp.
+// What is wrong with either: tests/rules/validate_run_test.cpp.
 TEST(ParseSplit, NumbersHoweverTheyArePutApart) {
   EXPECT_THAT(parts_of("90,5,5"), ElementsAre(90, 5, 5));
   EXPECT_THAT(parts_of("[949, 50, 1]"), ElementsAre(949, 50, 1));

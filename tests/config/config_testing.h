@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/config/load.h"
-#include "tessera/config/validate.h"
+#include "tessera/rules/validate.h"
 
 namespace tessera::testing_config {
 

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "config_testing.h"
+#include "tests/config/config_testing.h"
 
 namespace tessera {
 namespace {

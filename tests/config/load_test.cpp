@@ -2,9 +2,9 @@
 
 #include "tessera/config/load.h"
 
-#include "config_testing.h"
 #include "tessera/config/cpu_features.h"
 #include "tessera/config/paths.h"
+#include "tests/config/config_testing.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "config_testing.h"
 #include "tessera/config/field.h"
+#include "tests/config/config_testing.h"
 
 namespace tessera {
 namespace {

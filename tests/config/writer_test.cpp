@@ -1,6 +1,6 @@
-#include "config_testing.h"
 #include "tessera/config/field.h"
 #include "tessera/config/load.h"
+#include "tests/config/config_testing.h"
 
 namespace tessera {
 namespace {

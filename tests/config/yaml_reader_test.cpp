@@ -1,6 +1,6 @@
 #include "tessera/config/yaml_reader.h"
 
-#include "config_testing.h"
+#include "tests/config/config_testing.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/planner/plan.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/planner/plan.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"

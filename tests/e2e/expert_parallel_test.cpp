@@ -6,9 +6,9 @@
 
 #include <numeric>
 
-#include "tessera/config/derive.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/parallelize.h"
+#include "tessera/rules/derive.h"
 #include "tests/e2e/layout.h"
 
 namespace tessera::test {

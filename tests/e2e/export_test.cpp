@@ -12,7 +12,7 @@
 #include "tessera/checkpoint/hf_export.h"
 #include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/safetensors.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"

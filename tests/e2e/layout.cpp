@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "tessera/config/derive.h"
 #include "tessera/config/load.h"
-#include "tessera/config/validate.h"
+#include "tessera/rules/derive.h"
+#include "tessera/rules/validate.h"
 #include "tessera/train/dataset.h"
 #include "tests/support/case_path.h"
 #include "tests/support/json_files.h"

@@ -1,7 +1,7 @@
 // Memory: what a run uses is what the plan says, and what the formulas allow. All sizes are bytes
 // of tensors from the counting allocator, ranks are threads.
 
-#include "tessera/dist/memory.h"
+#include "tessera/comm/memory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <cstdio>
 
 #include "tessera/base/placement.h"
-#include "tessera/config/model_spec.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
+#include "tessera/layout/model_spec.h"
 #include "tessera/planner/plan.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"

@@ -8,7 +8,7 @@
 
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"
-#include "tests/dist/process_ranks.h"
+#include "tests/comm/process_ranks.h"
 #include "tests/e2e/layout.h"
 
 namespace tessera::test {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/config/load.h"
-#include "tessera/config/validate.h"
+#include "tessera/rules/validate.h"
 #include "tests/e2e/layout.h"
 #include "tests/support/case_path.h"
 

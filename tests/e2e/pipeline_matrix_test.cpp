@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "tessera/config/layer_ranges.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
+#include "tessera/layout/layer_ranges.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"

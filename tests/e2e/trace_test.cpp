@@ -10,7 +10,7 @@
 #include <set>
 
 #include "tessera/base/error.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/train/dataset.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"

@@ -7,18 +7,20 @@ cd "$1"
 
 find $(ls -d tessera apps 2>/dev/null) \( -name '*.h' -o -name '*.cpp' \) -print0 | sort -z | xargs -0 --no-run-if-empty awk '
 BEGIN {
-  free = "base config launcher schedule data planner"  # floors 0 and 1, all without torch
+  free = "base config schedule data layout rules planner launcher"  # floors 0 and 1, all without torch
   allowed["base"] = ""
   allowed["config"] = allowed["schedule"] = allowed["data"] = "base"
-  allowed["launcher"] = "base config planner"
-  allowed["planner"] = "base config schedule data"
-  allowed["dist"] = free
+  allowed["layout"] = "base config schedule"
+  allowed["rules"] = "base config schedule layout"
+  allowed["planner"] = "base config schedule data layout rules"
+  allowed["launcher"] = "base config layout rules planner"
+  allowed["comm"] = free
   allowed["nn"] = free
   allowed["models"] = free " nn"
-  allowed["parallel"] = allowed["optim"] = allowed["checkpoint"] = free " dist nn models"
-  allowed["train"] = free " dist nn models parallel optim checkpoint"
+  allowed["parallel"] = allowed["optim"] = allowed["checkpoint"] = free " comm nn models"
+  allowed["train"] = free " comm nn models parallel optim checkpoint"
   allowed["apps"] = free
-  allowed["engine"] = free " dist nn models parallel optim checkpoint train"
+  allowed["engine"] = free " comm nn models parallel optim checkpoint train"
   torch_free = " " free " apps "
 }
 
@@ -41,8 +43,8 @@ FNR == 1 {
   } else if (path[1] ~ /^(ATen|torch|c10|caffe2)$/) {
     if (index(torch_free, " " folder " "))
       complain("includes " header ": " folder " is torch-free")
-    else if (header ~ /^torch\/csrc\/distributed\// && folder != "dist")
-      complain("includes " header ": only dist may include c10d")
+    else if (header ~ /^torch\/csrc\/distributed\// && folder != "comm")
+      complain("includes " header ": only comm may include c10d")
   } else if (quoted && folder != "apps" && folder != "engine") {
     complain("includes \"" header "\": the include root is the root of the repository")
   }

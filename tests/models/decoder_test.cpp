@@ -11,7 +11,7 @@
 #include <numeric>
 #include <set>
 
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 #include "tests/models/reference_case.h"
 
 namespace tessera {

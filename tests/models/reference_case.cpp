@@ -8,7 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/hf_load.h"
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 #include "tests/support/case_path.h"
 
 namespace tessera {

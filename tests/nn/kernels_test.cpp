@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tessera/nn/rms_norm.h"
-#include "tessera/nn/rotary.h"
-#include "tessera/nn/split_heads.h"
-#include "tessera/nn/swiglu.h"
+#include "tessera/nn/attention/rotary.h"
+#include "tessera/nn/attention/split_heads.h"
+#include "tessera/nn/kernels/rms_norm.h"
+#include "tessera/nn/kernels/swiglu.h"
 #include "tests/nn/gradient_check.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "tessera/nn/local_attention.h"
+#include "tessera/nn/attention/local_attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/cross_entropy.h"
+#include "tessera/nn/kernels/cross_entropy.h"
 #include "tessera/nn/seams.h"
 #include "tests/nn/gradient_check.h"
 

@@ -1,4 +1,4 @@
-#include "tessera/nn/moe.h"
+#include "tessera/nn/experts/moe.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 
 #include <numeric>
 
-#include "tessera/nn/expert_rows.h"
-#include "tessera/nn/grouped_linear.h"
+#include "tessera/nn/experts/expert_rows.h"
+#include "tessera/nn/experts/grouped_linear.h"
 #include "tests/nn/gradient_check.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "tessera/nn/philox.h"
+#include "tessera/nn/kernels/philox.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tessera/nn/products.h"
+#include "tessera/nn/kernels/products.h"
 #include "tests/nn/gradient_check.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "tessera/nn/rope.h"
+#include "tessera/nn/attention/rope.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
-#include "tessera/nn/rotary.h"
+#include "tessera/nn/attention/rotary.h"
 #include "tessera/nn/scalar_type.h"
 
 namespace tessera {

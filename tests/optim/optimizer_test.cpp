@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/optim/grad_norm.h"
 
 namespace tessera {

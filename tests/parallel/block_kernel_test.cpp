@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tessera/dist/memory.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/memory.h"
+#include "tessera/comm/threads/run_ranks.h"
 
 namespace tessera {
 namespace {

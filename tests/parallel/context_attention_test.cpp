@@ -11,9 +11,9 @@
 #include <limits>
 #include <numeric>
 
+#include "tessera/comm/memory.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/data/token_split.h"
-#include "tessera/dist/memory.h"
-#include "tessera/dist/run_ranks.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tessera/base/placement.h"
-#include "tessera/dist/run_ranks.h"
-#include "tessera/nn/grouped_linear.h"
+#include "tessera/comm/threads/run_ranks.h"
+#include "tessera/nn/experts/grouped_linear.h"
 #include "tests/nn/gradient_check.h"
 
 namespace tessera {

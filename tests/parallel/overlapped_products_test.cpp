@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tessera/dist/regions.h"
+#include "tessera/comm/regions.h"
 #include "tessera/parallel/gathered_linear.h"
-#include "tests/dist/process_ranks.h"
+#include "tests/comm/process_ranks.h"
 
 namespace tessera::test {
 namespace {

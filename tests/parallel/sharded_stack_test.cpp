@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/placement.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/sharded_unit.h"
-#include "tests/dist/dims.h"
+#include "tests/comm/dims.h"
 
 namespace tessera::test {
 namespace {

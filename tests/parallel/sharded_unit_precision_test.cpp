@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/sharded_unit.h"
 

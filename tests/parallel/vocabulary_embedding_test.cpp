@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tessera/base/placement.h"
-#include "tessera/dist/run_ranks.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
 
 namespace tessera::test {

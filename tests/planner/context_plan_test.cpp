@@ -5,8 +5,8 @@
 
 #include <numeric>
 
-#include "tessera/config/derive.h"
 #include "tessera/planner/plan.h"
+#include "tessera/rules/derive.h"
 
 namespace tessera {
 namespace {

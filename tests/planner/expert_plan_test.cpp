@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/config/derive.h"
+#include "tessera/rules/derive.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/config/load.h"
-#include "tessera/config/model_spec.h"
+#include "tessera/layout/model_spec.h"
 #include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"

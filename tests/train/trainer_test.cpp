@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
-#include "tessera/dist/run_ranks.h"
 #include "tessera/train/dataset.h"
 #include "tests/support/case_path.h"
 

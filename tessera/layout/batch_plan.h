@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/config/config.h"
+#include "tessera/layout/parallel_dims.h"
+
+namespace tessera {
+
+/// Far above any real step; plans and runs hold a list of a step's micro-batches.
+constexpr int64_t kMostMicroBatches = int64_t{1} << 20;
+
+/// How an update's samples are cut. `micro_batches` = floor(global / (batch ranks * local)).
+struct BatchPlan {
+  int64_t batch_ranks = 1;      // dp_replicate * dp_shard
+  int64_t local_batch = 1;      // sequences of one micro-batch on one batch rank
+  int64_t micro_batches = 1;    // accumulation steps; 0: the batch ranks need more than asked
+  int64_t asked_batch = 1;      // training.global_batch_size
+  int64_t effective_batch = 1;  // batch_ranks * local_batch * micro_batches: what is trained on
+
+  bool operator==(const BatchPlan&) const = default;
+};
+
+BatchPlan make_batch_plan(const TrainingConfig& training, const ParallelDims& dims);
+
+}  // namespace tessera

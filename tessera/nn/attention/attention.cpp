@@ -1,0 +1,128 @@
+#include "tessera/nn/attention/attention.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/nn/attention/rotary.h"
+#include "tessera/nn/attention/split_heads.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr AttentionInput kInputs[] = {AttentionInput::kQuery, AttentionInput::kKey,
+                                      AttentionInput::kValue};
+
+void append(std::vector<Weight*>& all, Weight& weight) {
+  if (weight.present()) all.push_back(&weight);
+}
+
+}  // namespace
+
+Attention::Attention() {
+  qkv_call.names = {"self_attention.linear_qkv", "self_attn.q_proj", "self_attn.k_proj",
+                    "self_attn.v_proj"};
+  qkv_call.weights = [this] {
+    std::vector<Weight*> all;
+    append(all, qkv_proj->weight);
+    append(all, qkv_proj->bias);
+    return all;
+  };
+  qkv_call.body = [this](const Tensors& x, const LayerContext&) {
+    return Tensors{qkv_proj->stacked(x[0])};
+  };
+
+  q_norm_call.names = {"self_attention.q_layernorm", "self_attn.q_norm"};
+  q_norm_call.weights = [this] { return std::vector<Weight*>{&q_norm->weight}; };
+  q_norm_call.body = [this](const Tensors& x, const LayerContext&) {
+    return Tensors{q_norm->forward(x[0])};
+  };
+  k_norm_call.names = {"self_attention.k_layernorm", "self_attn.k_norm"};
+  k_norm_call.weights = [this] { return std::vector<Weight*>{&k_norm->weight}; };
+  k_norm_call.body = [this](const Tensors& x, const LayerContext&) {
+    return Tensors{k_norm->forward(x[0])};
+  };
+
+  core_call.names = {"self_attention.core_attention"};
+  core_call.weights = [] { return std::vector<Weight*>(); };
+  core_call.body = [this](const Tensors& inputs, const LayerContext& context) {
+    const auto call = core->begin(context);
+    for (size_t i = 0; i < 3; ++i) call->offer(kInputs[i], inputs[i]);
+    return Tensors{call->attend()};
+  };
+
+  o_call.names = {"self_attention.linear_proj", "self_attn.o_proj"};
+  o_call.weights = [this] {
+    std::vector<Weight*> all;
+    append(all, o_proj->weight);
+    append(all, o_proj->bias);
+    return all;
+  };
+  o_call.body = [this](const Tensors& x, const LayerContext&) {
+    return Tensors{o_proj->forward(x[0])};
+  };
+}
+
+Tensors Attention::heads_of_parts(const at::Tensor& x_TH, const LayerContext& context,
+                                  AttentionCall* call) {
+  Tensors heads(3);
+  const auto receive = [&](size_t part, const at::Tensor& y_TO) {
+    at::Tensor y_TND = y_TO.unflatten(1, {-1, head_dim});
+    if (part < 2) {
+      const auto& norm = part == 0 ? q_norm : k_norm;
+      if (norm) y_TND = (part == 0 ? q_norm_call : k_norm_call)({y_TND}, context)[0];
+      y_TND = apply_rotary(y_TND, context.rope_cos, context.rope_sin);
+    }
+    if (call) call->offer(kInputs[part], y_TND);
+    heads[part] = std::move(y_TND);
+  };
+  if (qkv_call.wrapper) {
+    const auto parts = qkv_call({x_TH}, context)[0].split_with_sizes(qkv_proj->part_rows, 1);
+    for (size_t part = 0; part < parts.size(); ++part) receive(part, parts[part]);
+  } else {
+    qkv_proj->forward(x_TH, receive);
+  }
+  return heads;
+}
+
+Tensors Attention::heads_at_once(const at::Tensor& x_TH, const LayerContext& context,
+                                 AttentionCall* call) {
+  const auto norm_of = [](const std::unique_ptr<Norm>& norm) {
+    return norm ? HeadNorm{norm->weight.value, norm->eps} : HeadNorm{};
+  };
+  const auto heads =
+      split_heads(qkv_call({x_TH}, context)[0], qkv_proj->part_rows, head_dim, norm_of(q_norm),
+                  norm_of(k_norm), context.rope_cos, context.rope_sin);
+  for (size_t part = 0; call && part < heads.size(); ++part) {
+    call->offer(kInputs[part], heads[part]);
+  }
+  return {heads.begin(), heads.end()};
+}
+
+at::Tensor Attention::forward(const at::Tensor& x_TH, const LayerContext& context) {
+  // A wrapped core is called with all inputs at once; else each is offered as soon as it is ready.
+  const auto call = core_call.wrapper ? nullptr : core->begin(context);
+  const bool by_parts = qkv_proj->in_turn || q_norm_call.wrapper || k_norm_call.wrapper;
+  const Tensors heads = by_parts ? heads_of_parts(x_TH, context, call.get())
+                                 : heads_at_once(x_TH, context, call.get());
+  const at::Tensor out_TND = call ? call->attend() : core_call(heads, context)[0];
+  return o_call({out_TND.flatten(1)}, context)[0];
+}
+
+std::vector<Weight*> Attention::weights() {
+  std::vector<Weight*> all = qkv_call.weights();
+  if (q_norm) append(all, q_norm->weight);
+  if (k_norm) append(all, k_norm->weight);
+  for (Weight* weight : o_call.weights()) all.push_back(weight);
+  return all;
+}
+
+std::vector<ModuleCall*> Attention::modules() {
+  std::vector<ModuleCall*> all{&qkv_call};
+  if (q_norm) all.push_back(&q_norm_call);
+  if (k_norm) all.push_back(&k_norm_call);
+  all.push_back(&core_call);
+  all.push_back(&o_call);
+  return all;
+}
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+// Rules of optimizer and lr_scheduler.
+
+#include <algorithm>
+
+#include "tessera/config/field.h"
+#include "tessera/config/schedule_keys.h"
+#include "tessera/rules/checker.h"
+
+namespace tessera {
+
+void check_optimizer(Checker& check) {
+  const OptimizerConfig& o = check.config.optimizer;
+  if (check.good({"optimizer.type"}) && o.type.empty()) {
+    check.error("optimizer.type", "must be one of AdamW, SGD");
+  }
+  if (o.betas.size() != 2) {
+    check.error("optimizer.betas", "must be exactly two numbers");
+  } else if (std::ranges::any_of(o.betas, [](double b) { return !(b >= 0.0 && b < 1.0); })) {
+    check.error("optimizer.betas", "must be at least 0 and below 1 each");
+  }
+  if (check.good({"optimizer.momentum"}) && o.momentum >= 1.0) {
+    check.error("optimizer.momentum", "must be at least 0 and below 1");
+  }
+  const bool sgd = o.type == "SGD";
+  if (!sgd && check.given("optimizer.momentum")) check.no_effect("optimizer.momentum");
+  if (sgd) {
+    for (const std::string_view key : {"optimizer.betas", "optimizer.eps"}) {
+      if (check.given(key)) check.no_effect(key);
+    }
+  }
+  for (const auto& [path, rules] :
+       {std::pair{"optimizer.weight_decay_include", &o.weight_decay_include},
+        std::pair{"optimizer.weight_decay_exclude", &o.weight_decay_exclude}}) {
+    if (*rules && std::ranges::any_of(**rules, &std::string::empty)) {
+      check.error(path, "an empty rule would match every parameter");
+    }
+  }
+}
+
+namespace {
+
+void check_schedule_keys(Checker& check) {
+  const std::string& type = check.config.lr_scheduler.type;
+  std::string legal;
+  for (const std::string_view key : schedule_keys(type)) {
+    legal += (legal.empty() ? "" : ", ") + std::string(key);
+  }
+  for (const Field& field : all_fields()) {
+    if (!field.path.starts_with("lr_scheduler.") || !check.given(field.path)) continue;
+    if (!is_schedule_key(type, field.path.substr(field.path.find('.') + 1))) {
+      check.error(field.path, "is no key of " + type + ", which has learning_rate, " + legal);
+    }
+  }
+}
+
+}  // namespace
+
+void check_schedule(Checker& check) {
+  const LrSchedulerConfig& lr = check.config.lr_scheduler;
+  const int64_t steps = check.config.training.steps;
+  if (!check.good({"lr_scheduler.type"})) return;
+  if (lr.type.empty()) {
+    const Field* field = find_field("lr_scheduler.type");
+    check.error("lr_scheduler.type", "is needed; one of " + std::string(field->choices));
+    return;
+  }
+  check_schedule_keys(check);
+  if (is_schedule_key(lr.type, "warmup_steps")) {
+    const bool cosine = lr.type == "CosineWithWarmUpLR";
+    if (!cosine && !check.given("lr_scheduler.warmup_steps") && !lr.warmup_ratio) {
+      check.error("lr_scheduler.warmup_steps", "or warmup_ratio is needed; 0 for no warm-up", "0");
+    }
+    if (check.good({"training.steps", "lr_scheduler.warmup_steps"}) && lr.warmup_steps > steps) {
+      check.warning("lr_scheduler.warmup_steps", "is beyond training.steps (" +
+                                                     std::to_string(steps) +
+                                                     "): learning_rate is never reached");
+    }
+  }
+  if (lr.type == "PolynomialWithWarmUpLR" && lr.learning_rate <= lr.lr_end) {
+    check.error("lr_scheduler.learning_rate", "must be above lr_end");
+  }
+  if (lr.type == "WarmUpStableDecayLR") {
+    if (!check.given("lr_scheduler.decay_start_steps") && !lr.decay_start_ratio) {
+      check.error("lr_scheduler.decay_start_steps", "or decay_start_ratio is needed");
+    } else if (check.good({"lr_scheduler.decay_start_steps"}) &&
+               lr.decay_start_steps < lr.warmup_steps) {
+      check.error("lr_scheduler.decay_start_steps", "must not be before the end of the warm-up (" +
+                                                        std::to_string(lr.warmup_steps) + ")");
+    }
+  }
+  if (lr.type == "ConstantWithCoolDownLR" && !lr.decay_steps) {
+    check.error("lr_scheduler.decay_steps", "or decay_ratio is needed");
+  }
+  if (lr.type.starts_with("CosineAnnealing")) {
+    if (!check.given("lr_scheduler.base_lr") && !check.given("lr_scheduler.learning_rate")) {
+      check.error("lr_scheduler.base_lr", "is needed");
+    } else if (check.given("lr_scheduler.base_lr") && check.given("lr_scheduler.learning_rate") &&
+               lr.base_lr != lr.learning_rate) {
+      check.error("lr_scheduler.base_lr", "disagrees with learning_rate; give one");
+    }
+    if (lr.type == "CosineAnnealingWarmRestarts" && !check.given("lr_scheduler.t_0")) {
+      check.error("lr_scheduler.t_0", "is needed: steps of the first cycle");
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,91 @@
+#include "tessera/rules/validate.h"
+
+#include <algorithm>
+
+#include "tessera/config/cpu_features.h"
+#include "tessera/rules/checker.h"
+#include "tessera/rules/derive.h"
+
+namespace tessera {
+namespace {
+
+void check_machine(Checker& check, int64_t ranks_per_node) {
+  const Config& config = check.config;
+  const std::string& device = config.context.device_target;
+  const bool on_cpu = device == "CPU" || (device == "Ascend" && !has_cuda_driver());
+  if (config.parallelism.cpu_offload) {
+    if (on_cpu) {
+      check.no_effect("parallelism.cpu_offload");
+    } else {
+      check.error("parallelism.cpu_offload", "is not built for ranks with a CUDA device", "false");
+    }
+  }
+  const ModelConfig& m = config.model;
+  if (check.model_ok && on_cpu && m.compute_dtype == DType::kBFloat16 && !cpu_has_bfloat16()) {
+    check.warning("model.compute_dtype",
+                  "this CPU has no bfloat16 units: several times slower than float32");
+  }
+  const ParallelismConfig& p = config.parallelism;
+  if (p.enable_mc2 && p.tensor_parallel == 1) check.no_effect("parallelism.enable_mc2");
+  if (ranks_per_node > 0 && p.moe_token_dispatcher_type == "alltoall_deredundancy" &&
+      p.npu_nums_per_device != ranks_per_node) {
+    check.warning("parallelism.npu_nums_per_device",
+                  "the workers of a node are " + std::to_string(ranks_per_node));
+  }
+}
+
+void name_what_has_no_effect(Checker& check) {
+  if (check.without_effect().empty()) return;
+  std::string keys;
+  std::vector<std::string> named;
+  for (const std::string& key : check.without_effect()) {
+    if (std::ranges::find(named, key) != named.end()) continue;
+    named.push_back(key);
+    keys += (keys.empty() ? "" : ", ") + key;
+  }
+  check.general(Severity::kNote, "no effect here: " + keys);
+}
+
+// Whether the reader has refused `field`, or a section that it lies in: a rule then judges a
+// default that nobody asked for.
+bool is_unread(const std::vector<Issue>& reading, const std::string& field) {
+  return std::ranges::any_of(reading, [&](const Issue& issue) {
+    if (issue.severity != Severity::kError || issue.field.empty()) return false;
+    return field == issue.field || field.starts_with(issue.field + ".");
+  });
+}
+
+}  // namespace
+
+std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node) {
+  std::vector<Issue> issues = result.issues;
+  if (!result.is_read) return issues;
+  for (Issue& issue : validate(result.config, result.provenance, world, ranks_per_node)) {
+    if (!is_unread(result.issues, issue.field)) issues.push_back(std::move(issue));
+  }
+  return issues;
+}
+
+std::vector<Issue> validate(const Config& config, const Provenance& provenance, int64_t world,
+                            int64_t ranks_per_node) {
+  std::vector<Issue> issues;
+  Checker check(config, provenance, issues);
+  check_single_values(check);
+  check_model(check);
+  check_experts(check);
+  check_dataset(check);
+  check.dims = derive_dims(check, world);
+  check_batch(check);
+  check_tensor_parallel(check);
+  check_context_parallel(check);
+  check_pipeline_parallel(check);
+  check_expert_parallel(check);
+  check_optimizer(check);
+  check_schedule(check);
+  check_recompute(check);
+  check_machine(check, ranks_per_node);
+  name_what_has_no_effect(check);
+  return issues;
+}
+
+}  // namespace tessera
