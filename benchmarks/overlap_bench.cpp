@@ -127,7 +127,7 @@ double step_seconds(bool overlap, milliseconds latency, int port) {
     dims.pp = 2;
     dims.tp = 2;
     const DeviceMesh mesh(dims, world);
-    const bool first = mesh.coordinate("pp") == 0;
+    const bool first = mesh.coordinate(Axis::kPp) == 0;
     Weight weight;
     weight.parts.emplace_back();
     weight.parts.front().name = "weight";
@@ -136,8 +136,8 @@ double step_seconds(bool overlap, milliseconds latency, int port) {
     ShardedUnit unit("start", {&weight}, mesh, "fsdp", at::kFloat, table);
     std::vector<Call> calls;
     if (first) calls.push_back(start(unit, weight));
-    calls.push_back(layer(mesh["tp"]));
-    calls.push_back(layer(mesh["tp"]));
+    calls.push_back(layer(mesh[Axis::kTp]));
+    calls.push_back(layer(mesh[Axis::kTp]));
     if (!first) calls.push_back(end());
     std::vector<ModelChunk> chunks;
     chunks.emplace_back(std::move(calls), ShardingPolicy{true, true});
@@ -146,7 +146,7 @@ double step_seconds(bool overlap, milliseconds latency, int port) {
     schedule.micro_batches = 8;
     schedule.overlap_p2p = true;
     schedule.overlap_b_f = overlap;
-    PipelineRuntime pipeline(schedule, chunks, mesh["pp"], kHidden, at::kFloat,
+    PipelineRuntime pipeline(schedule, chunks, mesh[Axis::kPp], kHidden, at::kFloat,
                              [](LayerContext&) {});
     for (int step = 0; step < 3; ++step) {
       std::vector<LayerContext> contexts(8);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 
 namespace tessera {
 

@@ -104,7 +104,7 @@ void read_all(CheckpointReader& reader, const LoadOptions& options, ParamTable& 
 // From the rank that read a box to those that hold copies of it, one message a group of ranks.
 void send_copies(const LoadOptions& options, ParamTable& table, const OptimizerState& optimizer,
                  const DeviceMesh& mesh) {
-  std::map<std::pair<std::string, int>, std::vector<at::Tensor>> sent;
+  std::map<std::pair<Axis, int>, std::vector<at::Tensor>> sent;
   const auto& params = table.params();
   for (size_t i = 0; i < params.size(); ++i) {
     for (const ReplicaAxis& replicas : replica_axes(*params[i])) {
@@ -210,7 +210,7 @@ std::string compare_with_model(const Manifest& manifest, const std::vector<Param
 LoadedCheckpoint load_checkpoint(const LoadOptions& options, const std::vector<ParamSpec>& model,
                                  ParamTable& table, const OptimizerState& optimizer,
                                  const DeviceMesh& mesh) {
-  const ProcessGroup& world = mesh["world"];
+  const ProcessGroup& world = mesh[Axis::kWorld];
   const std::vector<fs::path> folders = chosen_by_first(options.path, world);
   std::string found;
   for (const fs::path& folder : folders) {

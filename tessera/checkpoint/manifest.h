@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/checkpoint/block_sums.h"
 #include "tessera/checkpoint/durable_file.h"
 #include "tessera/checkpoint/safetensors_header.h"

@@ -37,7 +37,7 @@ void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, 
   std::string ranks;
   for (const int rank : first.ranks) ranks.append(" ").append(std::to_string(rank));
   throw CheckpointError(detail::concat("step ", step, " is not saved: the copies of ", first.name,
-                                       " along ", first.axis, " differ (ranks", ranks,
+                                       " along ", axis_name(first.axis), " differ (ranks", ranks,
                                        "); parameters whose copies differ: ", differences.size()));
 }
 
@@ -68,7 +68,7 @@ std::string summary(const Manifest& manifest, double seconds) {
 CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
                                  OptimizerState optimizer, const DeviceMesh& mesh)
     : options_(std::move(options)), table_(table), optimizer_(std::move(optimizer)), mesh_(mesh) {
-  const ProcessGroup& world = mesh_["world"];
+  const ProcessGroup& world = mesh_[Axis::kWorld];
   agree(world, [this] {
     if (mesh_.rank() != 0) return;
     lock_ = std::make_unique<FolderLock>(options_.root);
@@ -97,7 +97,7 @@ CheckpointSaver::~CheckpointSaver() {
 void CheckpointSaver::save(const RunPosition& position) {
   if (pending()) complete();
   refuse_different_replicas(table_, mesh_, position.step);
-  const ProcessGroup& world = mesh_["world"];
+  const ProcessGroup& world = mesh_[Axis::kWorld];
   started_ = std::chrono::steady_clock::now();
   position_ = position;
   folder_ = options_.root / (iteration_name(position.step) + ".writing");
@@ -143,7 +143,7 @@ bool CheckpointSaver::writing() const {
 
 void CheckpointSaver::complete() {
   if (!pending()) return;
-  const ProcessGroup& world = mesh_["world"];
+  const ProcessGroup& world = mesh_[Axis::kWorld];
   std::vector<std::string> fragments = gather_texts_to(0, world, writing_.get());
   agree(world, [&] {
     if (mesh_.rank() != 0) return;

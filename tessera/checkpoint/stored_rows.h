@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/sharded_param.h"
 
 namespace tessera {

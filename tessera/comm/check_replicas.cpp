@@ -21,7 +21,7 @@ int64_t hash_bits(const at::Tensor& tensor) {
 std::vector<ReplicaDifference> check_replicas(const ParamTable& table, const DeviceMesh& mesh,
                                               bool gradients) {
   // Per group of copies one message of hashes; what differs is told to the whole world as text.
-  std::map<std::pair<std::string, int>, std::vector<const ShardedParam*>> copies;
+  std::map<std::pair<Axis, int>, std::vector<const ShardedParam*>> copies;
   for (const auto& param : table.params()) {
     if (gradients && !param->trainable) continue;
     for (const ReplicaAxis& replicas : replica_axes(*param)) {
@@ -49,17 +49,19 @@ std::vector<ReplicaDifference> check_replicas(const ParamTable& table, const Dev
         }
       }
       if (!ranks.str().empty()) {
-        found << params[i]->name << ' ' << key.first << ranks.str() << '\n';
+        found << params[i]->name << ' ' << axis_name(key.first) << ranks.str() << '\n';
       }
     }
   }
-  std::map<std::pair<std::string, std::string>, ReplicaDifference> differences;
-  for (const std::string& text : gather_texts(mesh["world"], found.str())) {
+  std::map<std::pair<std::string, Axis>, ReplicaDifference> differences;
+  for (const std::string& text : gather_texts(mesh[Axis::kWorld], found.str())) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       std::istringstream words(line);
       ReplicaDifference difference;
-      words >> difference.name >> difference.axis;
+      std::string axis;
+      words >> difference.name >> axis;
+      difference.axis = axis_from_name(axis).value();
       auto& merged =
           differences.try_emplace({difference.name, difference.axis}, difference).first->second;
       for (int rank; words >> rank;) merged.ranks.push_back(rank);

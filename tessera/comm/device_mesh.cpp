@@ -1,5 +1,6 @@
 #include "tessera/comm/device_mesh.h"
 
+#include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -17,75 +18,58 @@ Members members_of(const ParallelDims& dims, Axis axis) {
   return members;
 }
 
-Members first_and_last_stages(const ParallelDims& dims) {
-  Members members;
-  for (const std::vector<int64_t>& column : dims.groups(Axis::kPp)) {
-    members.push_back({static_cast<int>(column.front())});
-    if (column.size() > 1) members.back().push_back(static_cast<int>(column.back()));
-    for (size_t stage = 1; stage + 1 < column.size(); ++stage) {
-      members.push_back({static_cast<int>(column[stage])});
-    }
-  }
-  return members;
-}
-
 }  // namespace
 
 DeviceMesh::DeviceMesh(const ParallelDims& dims, const ProcessGroup& world) : dims_(dims) {
   TESSERA_CHECK_EQ(dims.world, world.size(), "the world of the mesh");
-  std::map<Members, std::string> made;  // members -> the first axis that has them
-  Members everyone(1);
-  for (int rank = 0; rank < world.size(); ++rank) everyone[0].push_back(rank);
-  groups_.emplace("world", world.alias("world"));
-  made.emplace(everyone, "world");
-  const auto add = [&](const std::string& axis, const Members& members) {
+  std::map<Members, Axis> made;  // members -> the first axis that has them
+  made.emplace(members_of(dims, Axis::kWorld), Axis::kWorld);
+  groups_.emplace(Axis::kWorld, world.alias(std::string(axis_name(Axis::kWorld))));
+  for (const Axis axis : kAllAxes) {
+    if (axis == Axis::kWorld) continue;
+    const std::string name(axis_name(axis));
+    const Members members = members_of(dims, axis);
     const auto [same, added] = made.emplace(members, axis);
     groups_.emplace(axis,
-                    added ? world.split(members, axis) : groups_.at(same->second).alias(axis));
-  };
-  for (const Axis axis : kAllAxes) add(std::string(axis_name(axis)), members_of(dims, axis));
-  add("embedding", first_and_last_stages(dims));
+                    added ? world.split(members, name) : groups_.at(same->second).alias(name));
+  }
 }
 
-const ProcessGroup& DeviceMesh::operator[](std::string_view axis) const {
-  const auto found = groups_.find(axis);
-  TESSERA_CHECK(found != groups_.end(), "the mesh has no axis ", axis);
-  return found->second;
-}
+const ProcessGroup& DeviceMesh::operator[](Axis axis) const { return groups_.at(axis); }
 
-ProcessGroup DeviceMesh::neighbours(std::string_view axis, int count) const {
+ProcessGroup DeviceMesh::neighbours(Axis axis, int count) const {
   return part(axis, count, /*between=*/false);
 }
 
-ProcessGroup DeviceMesh::between(std::string_view axis, int count) const {
+ProcessGroup DeviceMesh::between(Axis axis, int count) const {
   return part(axis, count, /*between=*/true);
 }
 
-ProcessGroup DeviceMesh::part(std::string_view axis, int count, bool between) const {
+ProcessGroup DeviceMesh::part(Axis axis, int count, bool between) const {
   const ProcessGroup& group = (*this)[axis];
-  TESSERA_CHECK(count >= 1 && group.size() % count == 0, count, " neighbours on ", axis);
+  TESSERA_CHECK(count >= 1 && group.size() % count == 0, count, " neighbours on ", axis_name(axis));
   const int parts = between ? count : group.size() / count;
   if (parts == 1) return group;
-  std::string name(axis);
-  name.append(between ? "/between/" : "/").append(std::to_string(count));
-  ProcessGroup& made = parts_[name];
+  ProcessGroup& made = parts_[{axis, count, between}];
   if (!made) {
     Members members(static_cast<size_t>(parts));
     for (int i = 0; i < group.size(); ++i) {
       members[static_cast<size_t>(between ? i % count : i / count)].push_back(
           group.ranks()[static_cast<size_t>(i)]);
     }
+    std::string name(axis_name(axis));
+    name.append(between ? "/between/" : "/").append(std::to_string(count));
     made = group.split(members, name);
   }
   return made;
 }
 
-int DeviceMesh::coordinate(std::string_view axis) const { return (*this)[axis].rank(); }
+int DeviceMesh::coordinate(Axis axis) const { return (*this)[axis].rank(); }
 
-int DeviceMesh::size(std::string_view axis) const { return (*this)[axis].size(); }
+int DeviceMesh::size(Axis axis) const { return (*this)[axis].size(); }
 
-int DeviceMesh::rank() const { return groups_.at("world").rank(); }
+int DeviceMesh::rank() const { return (*this)[Axis::kWorld].rank(); }
 
-at::Device DeviceMesh::device() const { return groups_.at("world").device(); }
+at::Device DeviceMesh::device() const { return (*this)[Axis::kWorld].device(); }
 
 }  // namespace tessera

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/process_group_impl.h"
 
 namespace tessera {

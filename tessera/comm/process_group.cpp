@@ -3,8 +3,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/process_group_impl.h"
 #include "tessera/comm/tensor_bytes.h"
 #include "tessera/comm/turns.h"

@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 
 namespace tessera {
 namespace {
@@ -47,12 +47,6 @@ at::Tensor scattered(const at::Tensor& full, const ProcessGroup& group) {
   return shard;
 }
 
-at::Tensor summed(const at::Tensor& x, const ProcessGroup& group) {
-  at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
-  group.all_reduce({sum}).wait();
-  return sum;
-}
-
 at::Tensor exchanged(const at::Tensor& x, const std::vector<int64_t>& out_splits,
                      const std::vector<int64_t>& in_splits, const ProcessGroup& group) {
   int64_t rows = 0;
@@ -84,22 +78,6 @@ at::Tensor scatter_to_sp(const at::Tensor& x, const ProcessGroup& group) {
   return with_backward(
       x, scattered(x.detach().contiguous(), group),
       [group, rows](const at::Tensor& grad) { return gathered(grad, rows, group); });
-}
-
-at::Tensor split_to_sp(const at::Tensor& x, const ProcessGroup& group) {
-  const int64_t rows = x.size(0);
-  const Range own = part_of(rows, group.size(), group.rank());
-  return with_backward(
-      x, x.detach().slice(0, own.begin, own.end),
-      [group, rows](const at::Tensor& grad) { return gathered(grad, rows, group); });
-}
-
-at::Tensor copy_to_tp(const at::Tensor& x, const ProcessGroup& group) {
-  return with_backward(x, x, [group](const at::Tensor& grad) { return summed(grad, group); });
-}
-
-at::Tensor reduce_from_tp(const at::Tensor& x, const ProcessGroup& group) {
-  return with_backward(x, summed(x.detach(), group), [](const at::Tensor& grad) { return grad; });
 }
 
 at::Tensor all_to_all(const at::Tensor& x, const std::vector<int64_t>& out_splits,

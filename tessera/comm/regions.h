@@ -1,15 +1,13 @@
 #pragma once
 
 // Collectives with derivatives. Each computes, on every rank, the derivative of the sum of the
-// ranks' losses by its own input; where an input or an output is the same on all ranks
-// (`split_to_sp`, `copy_to_tp`, `reduce_from_tp`) it counts as one. T rows (tokens) over all
-// members, member r of n holds rows part_of(T, n, r), dimension 0; the other dimensions are
-// arbitrary.
+// ranks' losses by its own input. T rows (tokens) over all members, member r of n holds rows
+// part_of(T, n, r), dimension 0; the other dimensions are arbitrary.
 //
 // The backward is a collective too: all members must differentiate in the same order, and a member
 // to whom no gradient arrives takes part with zeros. Not differentiable twice.
 // (Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", 4.2.2:
-// g and g-bar; Shoeybi et al. 2019, "Megatron-LM", section 3: f and g.)
+// g and g-bar.)
 
 #include <ATen/core/Tensor.h>
 
@@ -26,15 +24,6 @@ at::Tensor gather_from_sp(const at::Tensor& x, int64_t rows, const ProcessGroup&
 
 /// [T, ...] -> [rows of this rank, ...] of the sum over members. Backward: all-gather.
 at::Tensor scatter_to_sp(const at::Tensor& x, const ProcessGroup& group);
-
-/// [T, ...], the same on all members -> the rows of this rank. Backward: all-gather.
-at::Tensor split_to_sp(const at::Tensor& x, const ProcessGroup& group);
-
-/// Identity. Backward: all-reduce.
-at::Tensor copy_to_tp(const at::Tensor& x, const ProcessGroup& group);
-
-/// Sum over members, the same on all. Backward: identity.
-at::Tensor reduce_from_tp(const at::Tensor& x, const ProcessGroup& group);
 
 /// in_splits[j] rows of x go to member j; out_splits[j] rows of the result come from member j.
 /// Backward: the same with the splits swapped.

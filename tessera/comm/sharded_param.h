@@ -1,7 +1,7 @@
 #pragma once
 
 // The one record of what a rank owns. Finishing of gradients, norm, clipping, optimizer, replica
-// check, checkpoint, export and planner all read this table and nothing else.
+// check, parity, checkpoint and export read this table and nothing else.
 
 #include <ATen/core/Tensor.h>
 
@@ -10,15 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/device_mesh.h"
+#include "tessera/layout/placement.h"
 
 namespace tessera {
-
-/// The part of a tensor of `shape` that this rank of `mesh` holds after `cuts`, in their order
-/// (two cuts of one dimension: the second cuts what the first left).
-Box box_of(const std::vector<int64_t>& shape, const std::vector<AxisCut>& cuts,
-           const DeviceMesh& mesh);
 
 struct ShardedParam {
   std::string name;            // Hugging Face name; stacked experts hold "{e}"
@@ -26,7 +22,7 @@ struct ShardedParam {
   std::vector<AxisCut> cuts;   // outer to inner: tp (or ep), then fsdp (or efsdp)
   /// Axes over which the gradient must still be summed when the backward passes are over. An axis
   /// that also cuts, with copies: summed over the copies.
-  std::vector<std::string> partial;
+  std::vector<Axis> partial;
   bool trainable = true;  // false: no gradient moves it (a router's selection bias)
   bool expert = false;    // lives on the sparse mesh: its axes are ep and efsdp, not tp and fsdp
   Box box;                // this rank's part
@@ -41,7 +37,7 @@ struct ShardedParam {
 /// An axis along which ranks hold copies of the same box: the whole axis (copies 0), or runs of
 /// `copies` neighbours.
 struct ReplicaAxis {
-  std::string axis;
+  Axis axis = Axis::kFsdp;
   int copies = 0;
 };
 std::vector<ReplicaAxis> replica_axes(const ShardedParam& param);
@@ -68,8 +64,8 @@ void finish_gradients(ParamTable& table, const DeviceMesh& mesh);
 /// A box that two ranks hold with different bits.
 struct ReplicaDifference {
   std::string name;
-  std::string axis;        // along which the copies differ
-  std::vector<int> ranks;  // world ranks that differ from the first
+  Axis axis = Axis::kFsdp;  // along which the copies differ
+  std::vector<int> ranks;   // world ranks that differ from the first
 };
 
 /// Compares the values (or gradients) of all copies, bitwise; collective over the world, the same

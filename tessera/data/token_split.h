@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 
 namespace tessera {
 

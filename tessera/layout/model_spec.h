@@ -49,6 +49,12 @@ enum class ParamRole {
   kMtpProjection,     // eh_proj [hidden, 2 * hidden]
 };
 
+/// A norm's weight: it starts at one, and is stored and used in layernorm_compute_dtype.
+constexpr bool is_norm(ParamRole role) {
+  return role == ParamRole::kNorm || role == ParamRole::kQNorm || role == ParamRole::kKNorm ||
+         role == ParamRole::kMtpEmbeddingNorm || role == ParamRole::kMtpHiddenNorm;
+}
+
 struct ParamSpec {
   std::string name;            // Hugging Face name
   std::vector<int64_t> shape;  // as in the file: [out, in] for matrices

@@ -4,22 +4,6 @@
 
 namespace tessera {
 
-std::string_view axis_name(Axis axis) {
-  switch (axis) {
-    case Axis::kPp: return "pp";
-    case Axis::kDpReplicate: return "dp_replicate";
-    case Axis::kDpShard: return "dp_shard";
-    case Axis::kCp: return "cp";
-    case Axis::kTp: return "tp";
-    case Axis::kFsdp: return "fsdp";
-    case Axis::kBatch: return "batch";
-    case Axis::kLoss: return "loss";
-    case Axis::kEp: return "ep";
-    case Axis::kEfsdp: return "efsdp";
-  }
-  return "unknown";
-}
-
 int64_t ParallelDims::size(Axis axis) const {
   switch (axis) {
     case Axis::kPp: return pp;
@@ -32,6 +16,8 @@ int64_t ParallelDims::size(Axis axis) const {
     case Axis::kLoss: return loss();
     case Axis::kEp: return ep;
     case Axis::kEfsdp: return efsdp();
+    case Axis::kEmbedding: return pp > 1 ? 2 : 1;
+    case Axis::kWorld: return world;
   }
   return 1;
 }
@@ -57,7 +43,7 @@ int64_t ParallelDims::rank_of(const Coordinate& at) const {
 
 namespace {
 
-// The ranks of every axis, also of one that joins neighbours, are first + i * stride.
+// The ranks of a group, also on an axis that joins neighbours, are first + i * stride.
 int64_t stride_of(const ParallelDims& dims, Axis axis) {
   switch (axis) {
     case Axis::kPp: return dims.dp_replicate * dims.dp_shard * dims.cp * dims.tp;
@@ -69,19 +55,29 @@ int64_t stride_of(const ParallelDims& dims, Axis axis) {
     case Axis::kLoss: return dims.tp;
     case Axis::kEfsdp: return dims.ep;
     case Axis::kTp:
-    case Axis::kEp: return 1;
+    case Axis::kEp:
+    case Axis::kWorld: return 1;
+    case Axis::kEmbedding: return dims.world / dims.pp * (dims.pp - 1);  // first to last stage
   }
   return 1;
+}
+
+// Whether the rank is in a stage that neither begins nor ends the pipeline.
+bool is_inside(const ParallelDims& dims, int64_t rank) {
+  const int64_t stage = dims.index_on(Axis::kPp, rank);
+  return stage > 0 && stage < dims.pp - 1;
 }
 
 }  // namespace
 
 int64_t ParallelDims::index_on(Axis axis, int64_t rank) const {
   TESSERA_CHECK(rank >= 0 && rank < world, "rank ", rank, " of ", world);
+  if (axis == Axis::kEmbedding) return pp > 1 && index_on(Axis::kPp, rank) == pp - 1 ? 1 : 0;
   return rank / stride_of(*this, axis) % size(axis);
 }
 
 std::vector<int64_t> ParallelDims::members(Axis axis, int64_t rank) const {
+  if (axis == Axis::kEmbedding && is_inside(*this, rank)) return {rank};
   const int64_t stride = stride_of(*this, axis);
   const int64_t first = rank - index_on(axis, rank) * stride;
   std::vector<int64_t> ranks(size(axis));

@@ -1,25 +1,11 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "tessera/layout/axis.h"
+
 namespace tessera {
-
-/// Axes of the mesh. The first five multiply to the world, outer to inner: rank =
-/// (((pp * R + dp_replicate) * S + dp_shard) * C + cp) * T + tp. The others are derived:
-/// fsdp = dp_shard x cp, batch = dp_replicate x dp_shard, loss = batch x cp; ep and efsdp cut the
-/// same ranks as dp_shard x cp x tp: ep runs of consecutive ranks, efsdp with stride ep.
-enum class Axis { kPp, kDpReplicate, kDpShard, kCp, kTp, kFsdp, kBatch, kLoss, kEp, kEfsdp };
-
-inline constexpr std::array<Axis, 10> kAllAxes = {
-    Axis::kPp,   Axis::kDpReplicate, Axis::kDpShard, Axis::kCp, Axis::kTp,
-    Axis::kFsdp, Axis::kBatch,       Axis::kLoss,    Axis::kEp, Axis::kEfsdp};
-
-/// "pp", "dp_replicate", ...
-std::string_view axis_name(Axis axis);
 
 /// Where a rank stands on the five outer axes.
 struct Coordinate {
@@ -47,12 +33,13 @@ struct ParallelDims {
   int64_t batch() const { return dp_replicate * dp_shard; }
   int64_t loss() const { return batch() * cp; }
   int64_t efsdp() const { return dp_shard * cp * tp / ep; }
+  /// Ranks of a group of `axis`; of embedding: of a group that the first stage is in.
   int64_t size(Axis axis) const;
 
   Coordinate coordinate(int64_t rank) const;
   int64_t rank_of(const Coordinate& at) const;
 
-  /// Position of `rank` on `axis`, 0 to size(axis) - 1: its index in members(axis, rank).
+  /// Position of `rank` on `axis`: its index in members(axis, rank).
   int64_t index_on(Axis axis, int64_t rank) const;
 
   /// The ranks of the group of `axis` that holds `rank`, ascending.

@@ -5,21 +5,6 @@
 
 namespace tessera {
 
-namespace {
-
-bool is_norm(ParamRole role) {
-  switch (role) {
-    case ParamRole::kNorm:
-    case ParamRole::kQNorm:
-    case ParamRole::kKNorm:
-    case ParamRole::kMtpEmbeddingNorm:
-    case ParamRole::kMtpHiddenNorm: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
-
 WeightFactory::WeightFactory(const ModelConfig& model) : model_(model) {
   for (ParamSpec& spec : model_spec(model)) {
     if (spec.expert < 0)
@@ -90,6 +75,7 @@ ParameterPart WeightFactory::part(const ParamSpec& spec) const {
   ParameterPart part;
   part.name = spec.name;
   part.shape = spec.shape;
+  part.role = spec.role;
   part.init = is_norm(spec.role)       ? InitKind::kOnes
               : spec.shape.size() == 1 ? InitKind::kZeros
                                        : InitKind::kNormal;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/nn/parameter.h"
 
 namespace tessera {

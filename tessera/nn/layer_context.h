@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/base/timeline.h"
 
 namespace tessera {

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/layout/model_spec.h"
+#include "tessera/layout/placement.h"
 
 namespace tessera {
 
@@ -19,13 +20,11 @@ enum class InitKind { kNormal, kOnes, kZeros };
 struct ParameterPart {
   std::string name;            // Hugging Face name; stacked experts hold "{e}" for the expert
   std::vector<int64_t> shape;  // of the whole model, uncut
+  ParamRole role = ParamRole::kNorm;
   InitKind init = InitKind::kNormal;
   double init_std = 0.02;               // of kNormal
   at::ScalarType storage = at::kFloat;  // of the parameter between steps, whatever `value` is
-  // Set from outside, never read by layers:
-  std::vector<AxisCut> cuts;         // how tensor or expert parallelism cut it (fsdp comes on top)
-  std::vector<std::string> partial;  // axes on which its gradient is a partial sum when it leaves
-                                     // the backward pass
+  Placement placement;                  // set from outside, never read by layers
 };
 
 /// A leaf of autograd. Its rows (dimension 0) are the rows of `parts` one after the other, so that

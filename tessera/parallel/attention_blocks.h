@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 
 namespace tessera {
 

@@ -20,10 +20,10 @@ int64_t inner_degree(const ParallelismConfig& config) {
 }
 
 void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
-  if (mesh.size("cp") == 1) return;
+  if (mesh.size(Axis::kCp) == 1) return;
   const int64_t inner = inner_degree(config.parallelism);
-  const ProcessGroup rows = mesh.neighbours("cp", static_cast<int>(inner));
-  const ProcessGroup outer = mesh.between("cp", static_cast<int>(inner));
+  const ProcessGroup rows = mesh.neighbours(Axis::kCp, static_cast<int>(inner));
+  const ProcessGroup outer = mesh.between(Axis::kCp, static_cast<int>(inner));
   for (DecoderLayer* layer : decoder.all_layers()) {
     auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get());
     auto* plain = dynamic_cast<Attention*>(layer->attention.get());

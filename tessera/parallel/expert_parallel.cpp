@@ -1,10 +1,7 @@
 #include "tessera/parallel/expert_parallel.h"
 
-#include <algorithm>
-
 #include "tessera/nn/experts/moe.h"
 #include "tessera/parallel/expert_parallel_dispatchers.h"
-#include "tessera/parallel/weight_marks.h"
 
 namespace tessera {
 namespace {
@@ -12,7 +9,7 @@ namespace {
 // Counts of tokens that tp (slices of the residual stream), cp and the batch axes hold apart.
 struct MeshStatistics : RouterStatistics {
   explicit MeshStatistics(const DeviceMesh& mesh)
-      : tp(mesh["tp"]), cp(mesh["cp"]), loss(mesh["loss"]) {}
+      : tp(mesh[Axis::kTp]), cp(mesh[Axis::kCp]), loss(mesh[Axis::kLoss]) {}
   at::Tensor over_samples(at::Tensor counts) override {
     tp.all_reduce({counts}).wait();
     cp.all_reduce({counts}).wait();
@@ -26,16 +23,12 @@ struct MeshStatistics : RouterStatistics {
   ProcessGroup tp, cp, loss;
 };
 
-void partial_over_tp(const std::vector<Weight*>& weights) {
-  for (Weight* weight : weights) mark_partial(*weight, "tp");
-}
-
 std::shared_ptr<NodeGroups> node_groups(const Config& config, const DeviceMesh& mesh) {
   const auto node = static_cast<int>(config.parallelism.npu_nums_per_device);
   auto groups = std::make_shared<NodeGroups>();
-  groups->node = mesh.neighbours("ep", node);
-  groups->between = mesh.between("ep", node);
-  groups->all = mesh["ep"];
+  groups->node = mesh.neighbours(Axis::kEp, node);
+  groups->between = mesh.between(Axis::kEp, node);
+  groups->all = mesh[Axis::kEp];
   return groups;
 }
 
@@ -47,8 +40,7 @@ void expert_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
     if (auto* moe = dynamic_cast<MixtureOfExperts*>(layer->mlp.get())) layers.push_back(moe);
   }
   if (layers.empty()) return;
-  const bool cut = mesh.size("ep") > 1;
-  const bool sliced = mesh.size("tp") > 1;
+  const bool cut = mesh.size(Axis::kEp) > 1;
   std::shared_ptr<NodeGroups> nodes;
   if (cut && config.parallelism.moe_token_dispatcher_type == "alltoall_deredundancy") {
     nodes = node_groups(config, mesh);
@@ -56,34 +48,13 @@ void expert_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
   }
   for (MixtureOfExperts* moe : layers) {
     moe->router_loss.statistics = std::make_unique<MeshStatistics>(mesh);
-    if (sliced) {
-      partial_over_tp({&moe->router->weight});
-      if (moe->shared) partial_over_tp(moe->shared_call.weights());
-    }
-    const std::vector<Weight*> experts = moe->experts_call.weights();
-    if (!cut) {
-      if (sliced) partial_over_tp(experts);
-      continue;
-    }
-    for (Weight* weight : experts) mark_cut(*weight, "ep", 0);
+    if (!cut) continue;
     if (nodes) {
       moe->dispatcher = std::make_unique<NodeDispatcher>(nodes);
     } else {
-      moe->dispatcher = std::make_unique<AllToAllDispatcher>(mesh["ep"]);
+      moe->dispatcher = std::make_unique<AllToAllDispatcher>(mesh[Axis::kEp]);
     }
   }
-}
-
-std::pair<std::vector<Weight*>, std::vector<Weight*>> split_off_experts(
-    const std::vector<Weight*>& weights) {
-  std::pair<std::vector<Weight*>, std::vector<Weight*>> result;
-  for (Weight* weight : weights) {
-    const auto& cuts = weight->parts.front().cuts;
-    const bool sparse =
-        std::any_of(cuts.begin(), cuts.end(), [](const AxisCut& cut) { return cut.axis == "ep"; });
-    (sparse ? result.second : result.first).push_back(weight);
-  }
-  return result;
 }
 
 }  // namespace tessera

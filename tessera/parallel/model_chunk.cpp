@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-ModelChunk::ModelChunk(std::vector<Call> calls, ShardingPolicy policy)
-    : calls_(std::move(calls)), policy_(policy) {
+ModelChunk::ModelChunk(std::vector<Call> calls, Resharding resharding)
+    : calls_(std::move(calls)), resharding_(resharding) {
   for (const Call& call : calls_) {
     for (ShardedUnit* unit : call.units) unit->add_use();
   }
@@ -30,7 +30,7 @@ void ModelChunk::end_use(size_t call, bool free, size_t next) {
   for (ShardedUnit* unit : calls_[call].units) {
     const bool used_next = next < calls_.size() &&
                            std::ranges::find(calls_[next].units, unit) != calls_[next].units.end();
-    unit->end_use(free && !used_next && !policy_.keep_until_step_ends);
+    unit->end_use(free && !used_next && !resharding_.keep_all_step);
   }
 }
 
@@ -90,7 +90,7 @@ ModelChunk::BackwardRun ModelChunk::begin_backward(std::vector<at::Tensor> outpu
   frames_.erase(found);
   run.grads_ = std::move(output_grads);
   run.left_ = calls_.size();
-  run.defer_ = policy_.reduce_once_per_step && !last_micro_batch;
+  run.defer_ = resharding_.reduce_once && !last_micro_batch;
   return run;
 }
 

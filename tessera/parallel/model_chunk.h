@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tessera/base/timeline.h"
+#include "tessera/layout/resharding.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/parallel/sharded_unit.h"
 
@@ -34,12 +35,6 @@ struct Call {
   bool reshard_after_forward = true;  // else the weights stay until the call's backward
 };
 
-/// When full weights are freed and gradients reduced.
-struct ShardingPolicy {
-  bool keep_until_step_ends = false;  // "never": one gather a step
-  bool reduce_once_per_step = false;  // gradients stay full over the micro-batches (pipelines)
-};
-
 class ModelChunk {
   struct Saved {                      // one call of one micro-batch
     std::vector<at::Tensor> inputs;   // leaves
@@ -51,7 +46,7 @@ class ModelChunk {
   };
 
  public:
-  ModelChunk(std::vector<Call> calls, ShardingPolicy policy);
+  ModelChunk(std::vector<Call> calls, Resharding resharding);
 
   /// The forward of one micro-batch, call by call, so that another micro-batch's backward can run
   /// in between. Keeps what the backward needs. Outputs are cut from the graph.
@@ -111,7 +106,7 @@ class ModelChunk {
   void end_use(size_t call, bool free, size_t next);
 
   std::vector<Call> calls_;
-  ShardingPolicy policy_;
+  Resharding resharding_;
   std::map<int64_t, Frame> frames_;     // by micro-batch
   std::vector<ShardedUnit*> reducing_;  // those of the last backward
   Timeline* timeline_ = nullptr;

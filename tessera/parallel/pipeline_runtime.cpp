@@ -67,9 +67,6 @@ void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& c
     case ActionKind::kRecvBackward: return receive(action, output_grads_, contexts);
     case ActionKind::kSendForward: return send(action, outputs_);
     case ActionKind::kSendBackward: return send(action, input_grads_);
-    case ActionKind::kUnshard:
-    case ActionKind::kReduceGradients:
-    case ActionKind::kReshard: return;  // the chunks gather, reduce and free by their own policy
   }
 }
 

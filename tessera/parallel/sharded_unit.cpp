@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
-#include "tessera/base/storage_dim.h"
+#include "tessera/layout/placement.h"
 
 namespace tessera {
 namespace {
@@ -43,12 +43,8 @@ void append_cut(std::vector<at::Tensor>& list, const at::Tensor& tensor, const S
 }  // namespace
 
 ShardedUnit::ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh,
-                         const std::string& axis, at::ScalarType master, ParamTable& table)
-    : name_(std::move(name)),
-      weights_(std::move(weights)),
-      axis_(axis),
-      group_(mesh[axis]),
-      replicated_(mesh.size("dp_replicate") > 1) {
+                         Axis axis, at::ScalarType master, ParamTable& table)
+    : name_(std::move(name)), weights_(std::move(weights)), axis_(axis), group_(mesh[axis]) {
   bind(master, table, mesh);
 }
 
@@ -64,14 +60,13 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
       ShardedParam row;
       row.name = part.name;
       row.shape = part.shape;
-      row.cuts = part.cuts;
-      row.partial = part.partial;
-      row.expert = axis_ == "efsdp";
+      row.cuts = part.placement.cuts;
+      row.partial = part.placement.partial;
+      row.expert = axis_ == Axis::kEfsdp;
       storage_.push_back(part.storage);
       if (narrower(part.storage, master)) aliased_ = false;
-      part_sizes.push_back(box_of(part.shape, part.cuts, mesh).sizes);
-      row.cuts.push_back({axis_, storage_dim(part_sizes.back(), group_.size()), 1});
-      if (replicated_) row.partial.emplace_back("dp_replicate");
+      part_sizes.push_back(box_of(part.shape, row.cuts, mesh.dims(), mesh.rank()).sizes);
+      row.cuts.push_back(storage_cut(part_sizes.back(), axis_, group_.size()));
       parts_of_weight_.back().push_back(params_.size());
       params_.push_back(&table.add(std::move(row), mesh));
       numel[weight->dtype] += numel_of(part_sizes.back());

@@ -25,10 +25,11 @@ namespace tessera {
 
 class ShardedUnit {
  public:
-  /// Adds a row to `table` for every part of `weights` (masters of dtype `master`, zero) and binds
-  /// every weight's value. `axis` is the mesh axis that shards: "fsdp", or "efsdp" for experts.
-  ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh,
-              const std::string& axis, at::ScalarType master, ParamTable& table);
+  /// Adds a row to `table` for every part of `weights`, which are placed (masters of dtype
+  /// `master`, zero) and binds every weight's value. `axis` shards: fsdp, or efsdp for experts that
+  /// ep cuts.
+  ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh, Axis axis,
+              at::ScalarType master, ParamTable& table);
   ShardedUnit(const ShardedUnit&) = delete;
   ShardedUnit& operator=(const ShardedUnit&) = delete;
 
@@ -74,9 +75,8 @@ class ShardedUnit {
 
   std::string name_;
   std::vector<Weight*> weights_;
-  std::string axis_;
+  Axis axis_;
   ProcessGroup group_;
-  bool replicated_ = false;  // dp_replicate has more than one rank
 
   std::vector<Buffer> buffers_;
   std::vector<ShardedParam*> params_;    // all parts of all weights, in order

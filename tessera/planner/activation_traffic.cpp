@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
+#include "tessera/layout/dtypes.h"
 #include "tessera/layout/size_choices.h"
 #include "tessera/planner/call_tapes.h"
-#include "tessera/planner/placement_rules.h"
 
 namespace tessera {
 namespace {
@@ -20,7 +20,7 @@ std::vector<std::string> within(std::vector<std::string> outer,
   return outer;
 }
 
-// The messages of one micro-batch over tp, then those of a step.
+// The messages of one micro-batch over tp.
 class TensorTraffic {
  public:
   TensorTraffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
@@ -44,7 +44,6 @@ class TensorTraffic {
       }
     }
     counter_.add_to(plan, micro_batches_);
-    whole_parameters(stage, plan);
   }
 
  private:
@@ -124,25 +123,6 @@ class TensorTraffic {
     }
   }
 
-  // Once a step: gradients of what every rank computes with on its own tokens or heads.
-  void whole_parameters(const StageUnits& stage, TrafficPlan& plan) const {
-    std::map<int64_t, int64_t> bytes;  // by the number of ranks that hold the same
-    for (const ModelUnit& unit : stage.units) {
-      for (const TensorGroup& group : unit.tensors) {
-        const auto cuts = cuts_of(group.role, config_.model, dims_);
-        if (cuts.front().axis == "ep") continue;
-        const int64_t copies = cuts.front().axis == "tp" ? cuts.front().copies : dims_.tp;
-        if (copies == 1) continue;
-        bytes[copies] += group.count * local_elements(group.shape, cuts, dims_, rank_) *
-                         size_of(master_dtype(config_.model));
-      }
-    }
-    for (const auto& [copies, sum] : bytes) {
-      plan.operations["all_reduce"].calls += 1;
-      plan.operations["all_reduce"].bytes += 2 * (copies - 1) * sum / copies;
-    }
-  }
-
   const Config& config_;
   const ParallelDims& dims_;
   const RecomputePlan& recompute_;
@@ -156,7 +136,7 @@ class TensorTraffic {
 // Rows there and back, in the forward and in the backward; how many go where travels first.
 void add_expert_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                         const RecomputePlan& recompute, const StageUnits& stage,
-                        std::map<std::string, TrafficPlan>& traffic) {
+                        std::map<Axis, TrafficPlan>& traffic) {
   const ModelConfig& m = config.model;
   TrafficCounter counter;
   const int64_t rows =
@@ -168,7 +148,7 @@ void add_expert_traffic(const Config& config, const ParallelDims& dims, const Ba
     counter.add("all_to_all", times, m.n_routed_experts / dims.ep * (dims.ep - 1) * 8);
     counter.add("all_to_all", 2 * times + 2, bytes);
   }
-  counter.add_to(traffic["ep"], batch.micro_batches);
+  counter.add_to(traffic[Axis::kEp], batch.micro_batches);
 }
 
 }  // namespace
@@ -179,10 +159,10 @@ int64_t forwards(const RecomputePlan& plan, int64_t layer, const std::vector<std
 
 void add_activation_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                             const StagePlan& chunks, const StageUnits& stage, int64_t rank,
-                            std::map<std::string, TrafficPlan>& traffic) {
+                            std::map<Axis, TrafficPlan>& traffic) {
   const RecomputePlan recompute(config);
   if (dims.tp > 1) {
-    TensorTraffic(config, dims, batch, recompute, rank).add_to(stage, traffic["tp"]);
+    TensorTraffic(config, dims, batch, recompute, rank).add_to(stage, traffic[Axis::kTp]);
   }
   if (dims.cp > 1) {
     TrafficCounter counter;
@@ -190,7 +170,7 @@ void add_activation_traffic(const Config& config, const ParallelDims& dims, cons
       if (unit.kind != ModelUnit::Kind::kLayer) continue;
       add_context_traffic(config, dims, batch, recompute, unit.layer, rank, counter);
     }
-    counter.add_to(traffic["cp"], batch.micro_batches);
+    counter.add_to(traffic[Axis::kCp], batch.micro_batches);
   }
   if (dims.ep > 1 && config.parallelism.moe_token_dispatcher_type == "alltoall") {
     add_expert_traffic(config, dims, batch, recompute, stage, traffic);
@@ -207,7 +187,7 @@ void add_activation_traffic(const Config& config, const ParallelDims& dims, cons
     sends.calls += batch.micro_batches * messages;
     sends.bytes += batch.micro_batches * messages * bytes;
   }
-  traffic["pp"].operations["send"] = sends;
+  traffic[Axis::kPp].operations["send"] = sends;
 }
 
 }  // namespace tessera

@@ -13,11 +13,11 @@
 namespace tessera {
 
 /// Adds what `rank` sends in a step for activations and their gradients: over tp (with sequence
-/// parallelism, Korthikanti et al. 2022), cp, ep (with even routing) and pp; and the gradient sums
-/// of what tp leaves whole. What is recomputed is sent again. `chunks` are those of its stage.
+/// parallelism, Korthikanti et al. 2022), cp, ep (with even routing) and pp. What is recomputed is
+/// sent again. `chunks` are those of its stage.
 void add_activation_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                             const StagePlan& chunks, const StageUnits& stage, int64_t rank,
-                            std::map<std::string, TrafficPlan>& traffic);
+                            std::map<Axis, TrafficPlan>& traffic);
 
 /// Calls and bytes of operations, by name.
 class TrafficCounter {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/layout/size_choices.h"
 #include "tessera/planner/tape_parts.h"
 

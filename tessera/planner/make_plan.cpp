@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/layout/placement.h"
 #include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/expert_plan.h"
 #include "tessera/planner/flops.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"
-#include "tessera/planner/placement_rules.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
 #include "tessera/rules/derive.h"
@@ -27,8 +27,8 @@ class Likeness {
         vocabulary_(config.model.vocab_size) {
     for (const ModelUnit& unit : stage.units) {
       for (const TensorGroup& group : unit.tensors) {
-        for (const auto& cuts : {compute_cuts_of(group.role, config.model, dims),
-                                 cuts_of(group.role, config.model, dims)}) {
+        const Placement placement = place_parameter(group.role, config.model, dims);
+        for (const auto& cuts : {placement.cuts, stored_cuts(placement, group.shape, dims)}) {
           if (cuts.empty()) continue;
           const CutTensor tensor{group.shape, cuts};
           if (std::find(tensors_.begin(), tensors_.end(), tensor) == tensors_.end()) {
@@ -45,7 +45,7 @@ class Likeness {
                                   part_of(tokens_, dims_.tp, tp).size(),
                                   part_of(vocabulary_, dims_.tp, tp).size()};
     for (const auto& [shape, cuts] : tensors_) {
-      sizes.push_back(local_elements(shape, cuts, dims_, rank));
+      sizes.push_back(box_of(shape, cuts, dims_, rank).numel());
     }
     return sizes;
   }

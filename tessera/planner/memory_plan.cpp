@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "tessera/base/message_size.h"
-#include "tessera/planner/placement_rules.h"
+#include "tessera/layout/dtypes.h"
+#include "tessera/layout/resharding.h"
+#include "tessera/planner/held_elements.h"
 #include "tessera/planner/step_memory.h"
 
 namespace tessera {
@@ -22,12 +24,6 @@ DType stored_dtype(const TensorGroup& group, const ModelConfig& model) {
 
 }  // namespace
 
-ReshardPolicy reshard_policy(const Config& config, const ParallelDims& dims) {
-  const std::string& asked = config.parallelism.reshard_after_forward_policy;
-  const bool never = asked == "never" || (asked == "default" && dims.pp > 1);
-  return {never, asked != "always", never && dims.pp > 1};
-}
-
 std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims& dims,
                                        const ModelUnit& unit, int64_t rank, bool processes) {
   const DType master = master_dtype(config.model);
@@ -35,19 +31,20 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
   for (const bool sparse : {false, true}) {
     WeightGroup sum;
     bool aliased = true;
+    std::vector<std::pair<const TensorGroup*, Placement>> members;
     int64_t tensors = 0;
     for (const TensorGroup& group : unit.tensors) {
-      if ((is_expert(group.role) && dims.ep > 1) == sparse) tensors += group.count;
+      Placement placement = place_parameter(group.role, config.model, dims);
+      if (placement.is_sparse() != sparse) continue;
+      tensors += group.count;
+      members.emplace_back(&group, std::move(placement));
     }
-    const bool sharded = sparse ? dims.efsdp() > 1 : dims.fsdp() > 1;
-    for (const TensorGroup& group : unit.tensors) {
-      if ((is_expert(group.role) && dims.ep > 1) != sparse) continue;
-      const int64_t full =
-          group.count *
-          local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
-      const int64_t own =
-          group.count *
-          local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
+    if (members.empty()) continue;
+    const int64_t ranks = dims.size(members.front().second.sharded_over);
+    const bool sharded = ranks > 1;
+    for (const auto& [member, placement] : members) {
+      const TensorGroup& group = *member;
+      const auto [full, own] = held_elements(group, placement, dims, rank);
       const bool rounded = size_of(stored_dtype(group, config.model)) < size_of(master);
       if (sharded || group.compute != master || rounded) aliased = false;
       sum.gathered += full * size_of(group.compute);
@@ -56,7 +53,7 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
       sum.summed += full * size_of(master);
       sum.shard += own * size_of(master);
       if (processes) {
-        const int64_t others = (sparse ? dims.efsdp() : dims.fsdp()) - 1;
+        const int64_t others = ranks - 1;
         // What travels packed is there once more, at both ends.
         const auto packed = [&](DType type) {
           const bool small = own / group.count * size_of(type) < kPieceOfItsOwn;
@@ -68,7 +65,6 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
       }
       sum.reduced = sum.reduced || sharded || group.compute != master;
     }
-    if (tensors == 0) continue;
     if (aliased) sum.gathered = sum.converted = 0;
     groups.push_back(sum);
   }
@@ -84,9 +80,8 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
   for (const ModelUnit& unit : stage.units) {
     constants += unit.constants;
     for (const TensorGroup& group : unit.tensors) {
-      plan.parameters +=
-          group.count *
-          local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
+      const Placement placement = place_parameter(group.role, config.model, dims);
+      plan.parameters += held_elements(group, placement, dims, rank).own;
     }
     gathered.push_back(0);
     for (const WeightGroup& group : weight_groups(config, dims, unit, rank, processes)) {
@@ -99,7 +94,7 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
   plan.weights = plan.parameters * element + constants;
   plan.gradients = plan.parameters * element;
   plan.moments = (plan.parameters * element + constants) * moments;
-  if (reshard_policy(config, dims).keep_all_step) {
+  if (resharding(config, dims).keep_all_step) {
     for (const int64_t bytes : gathered) plan.gathered += bytes;
   } else {
     for (size_t i = 0; i < gathered.size(); ++i) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/planner/placement_rules.h"
+#include "tessera/layout/placement.h"
 
 namespace tessera {
 namespace {
@@ -76,12 +76,6 @@ std::vector<ModelUnit> model_units(const ModelConfig& model) {
     }
   }
   return units;
-}
-
-DType master_dtype(const ModelConfig& model) {
-  const bool is_double =
-      model.params_dtype == DType::kFloat64 || model.compute_dtype == DType::kFloat64;
-  return is_double ? DType::kFloat64 : DType::kFloat32;
 }
 
 }  // namespace tessera

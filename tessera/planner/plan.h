@@ -118,10 +118,10 @@ struct Plan {
   double flops_per_step = 0.0;     // as model_flops counts, of the whole world
   std::vector<StagePlan> stages;   // [pp]
   std::vector<MemoryPlan> memory;  // [world]
-  /// [world] axis name -> what the rank sends over it: weights and gradients ("fsdp", "efsdp",
-  /// "dp_replicate", "embedding": a tied one on two stages), activations of dense models ("tp",
-  /// "pp"). Left out: a few numbers a step (token count, norm), and cp; ep is in `experts`.
-  std::vector<std::map<std::string, TrafficPlan>> traffic;
+  /// [world] What the rank sends in a step, by axis: weights, gradients and activations; axes over
+  /// which it sends nothing are left out. Not counted are a few numbers a step (token count, norm)
+  /// and what alltoall_deredundancy sends over ep (see `experts`).
+  std::vector<std::map<Axis, TrafficPlan>> traffic;
   std::optional<ContextPlan> context;    // cp > 1
   std::optional<ExpertPlan> experts;     // ep > 1
   std::optional<PipelinePlan> pipeline;  // pp > 1

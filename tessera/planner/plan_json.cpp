@@ -27,7 +27,7 @@ Json coordinates(const Plan& plan) {
   Json list = Json::array();
   for (int64_t rank = 0; rank < plan.dims.world; ++rank) {
     Json at = {{"rank", rank}};
-    for (const Axis axis : kAllAxes) {
+    for (const Axis axis : kEvenAxes) {
       const bool sparse = axis == Axis::kEp || axis == Axis::kEfsdp;
       if (sparse && plan.dims.ep == 1) continue;
       at[std::string(axis_name(axis))] = plan.dims.index_on(axis, rank);
@@ -39,7 +39,7 @@ Json coordinates(const Plan& plan) {
 
 Json groups(const Plan& plan) {
   Json json = Json::object();
-  for (const Axis axis : kAllAxes) {
+  for (const Axis axis : kEvenAxes) {
     const bool sparse = axis == Axis::kEp || axis == Axis::kEfsdp;
     if (sparse && plan.dims.ep == 1) continue;
     json[std::string(axis_name(axis))] = plan.dims.groups(axis);
@@ -83,8 +83,9 @@ Json traffic(const Plan& plan) {
   for (const auto& axes : plan.traffic) {
     Json rank = Json::object();
     for (const auto& [axis, axis_plan] : axes) {
+      Json& sent = rank[std::string(axis_name(axis))];
       for (const auto& [name, operation] : axis_plan.operations) {
-        rank[axis][name] = {{"calls", operation.calls}, {"bytes", operation.bytes}};
+        sent[name] = {{"calls", operation.calls}, {"bytes", operation.bytes}};
       }
     }
     list.push_back(rank);

@@ -168,7 +168,7 @@ std::string memory_text(const Plan& plan) {
 }
 
 std::string traffic_text(const Plan& plan) {
-  std::map<std::string, size_t> busiest;
+  std::map<Axis, size_t> busiest;
   for (size_t rank = 0; rank < plan.traffic.size(); ++rank) {
     for (const auto& [axis, traffic] : plan.traffic[rank]) {
       const auto [entry, is_new] = busiest.emplace(axis, rank);
@@ -186,7 +186,7 @@ std::string traffic_text(const Plan& plan) {
           fmt::format("{} {} in {}", name, bytes_text(operation.bytes), operation.calls));
     }
     text += fmt::format("{} over {:<13} {:>9} a step: {}\n", text.empty() ? "sent    " : "        ",
-                        axis, bytes_text(traffic.bytes()), joined(parts, ", "));
+                        axis_name(axis), bytes_text(traffic.bytes()), joined(parts, ", "));
   }
   return text;
 }
@@ -262,7 +262,7 @@ std::string pipeline_text(const PipelinePlan& plan) {
 std::string ranks_text(const Plan& plan) {
   std::string text = "ranks   ";
   std::vector<Axis> axes;
-  for (const Axis axis : kAllAxes) {
+  for (const Axis axis : kEvenAxes) {
     if (plan.dims.size(axis) > 1 && !(is_sparse(axis) && plan.dims.ep == 1)) axes.push_back(axis);
   }
   if (axes.empty()) return text + " one rank, on every axis alone\n";

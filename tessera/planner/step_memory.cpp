@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "tessera/layout/resharding.h"
 #include "tessera/planner/call_tapes.h"
 #include "tessera/planner/memory_plan.h"
 
@@ -31,7 +32,7 @@ class StepWalk {
  public:
   StepWalk(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
            const StageUnits& stage, int64_t rank, bool processes)
-      : policy_(reshard_policy(config, dims)),
+      : policy_(resharding(config, dims)),
         micro_batches_(batch.micro_batches),
         processes_(processes) {
     const CallTapes tapes(config, dims, batch, rank);
@@ -209,7 +210,7 @@ class StepWalk {
     }
   }
 
-  ReshardPolicy policy_;
+  Resharding policy_;
   int64_t micro_batches_;
   bool processes_;
   int64_t rotary_ = 0;

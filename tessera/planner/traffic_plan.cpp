@@ -1,7 +1,9 @@
 #include <string>
 
+#include "tessera/layout/dtypes.h"
+#include "tessera/layout/resharding.h"
+#include "tessera/planner/held_elements.h"
 #include "tessera/planner/memory_plan.h"
-#include "tessera/planner/placement_rules.h"
 
 namespace tessera {
 namespace {
@@ -23,7 +25,7 @@ EmbeddingUses embedding_uses(const StageUnits& stage) {
 
 // Gathers of a unit in a step: one for each stretch over which its weights stay. The head follows
 // on the prediction of several tokens, which uses the head's weights too: they stay in between.
-int64_t gathers_per_step(const ReshardPolicy& policy, const ModelUnit& unit,
+int64_t gathers_per_step(const Resharding& policy, const ModelUnit& unit,
                          const EmbeddingUses& embedding, int64_t micro_batches) {
   if (policy.keep_all_step) return 1;
   const int64_t head_uses = policy.keep_head ? 1 : 2;
@@ -42,25 +44,35 @@ void count(TrafficPlan& plan, const std::string& operation, int64_t calls, int64
 
 // One message carries all tensors of a unit over one axis.
 struct UnitBytes {
-  bool any = false;
   int64_t own = 0;      // this rank's part of the full weights, in the dtype of the computation
   int64_t reduced = 0;  // full gradients but for its own part
 };
 
-// The embedding, of which the first and the last stage of a pipeline each have a copy.
-int64_t shared_embedding_bytes(const Config& config, const ParallelDims& dims,
-                               const StageUnits& stage, int64_t rank) {
-  const int64_t pp = dims.index_on(Axis::kPp, rank);
-  if (!config.model.uses_embedding_last() || dims.pp == 1) return 0;
-  if (pp != 0 && pp != dims.pp - 1) return 0;
-  int64_t elements = 0;
+// Once a step: gradients that are still partial sums, in one message for each group of ranks that
+// hold the same.
+void add_partial_sums(const Config& config, const ParallelDims& dims, const StageUnits& stage,
+                      int64_t rank, std::map<Axis, TrafficPlan>& plan) {
+  struct Message {
+    int64_t ranks = 0;
+    int64_t bytes = 0;
+  };
+  std::map<std::pair<Axis, int>, Message> messages;  // by axis and copies; 0: the whole axis
   for (const ModelUnit& unit : stage.units) {
-    if (unit.kind != ModelUnit::Kind::kEmbedding) continue;
     for (const TensorGroup& group : unit.tensors) {
-      elements += local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
+      const Placement placement = place_parameter(group.role, config.model, dims);
+      const int64_t own = held_elements(group, placement, dims, rank).own;
+      for (const Axis axis : placement.partial) {
+        const AxisCut* cut = find_cut(placement.cuts, axis);
+        Message& message = messages[{axis, cut == nullptr ? 0 : cut->copies}];
+        message.ranks = cut == nullptr ? dims.size(axis) : cut->copies;
+        message.bytes += own * size_of(master_dtype(config.model));
+      }
     }
   }
-  return elements * size_of(master_dtype(config.model));
+  for (const auto& [group, message] : messages) {
+    count(plan[group.first], "all_reduce", 1,
+          2 * (message.ranks - 1) * message.bytes / message.ranks);
+  }
 }
 
 }  // namespace
@@ -71,35 +83,29 @@ int64_t TrafficPlan::bytes() const {
   return sum;
 }
 
-std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const ParallelDims& dims,
-                                                const StageUnits& stage, int64_t micro_batches,
-                                                int64_t rank) {
-  const ReshardPolicy policy = reshard_policy(config, dims);
+std::map<Axis, TrafficPlan> plan_traffic(const Config& config, const ParallelDims& dims,
+                                         const StageUnits& stage, int64_t micro_batches,
+                                         int64_t rank) {
+  const Resharding policy = resharding(config, dims);
   const DType master = master_dtype(config.model);
   const int64_t reductions = policy.reduce_once ? 1 : micro_batches;
   const EmbeddingUses embedding = embedding_uses(stage);
 
-  std::map<std::string, TrafficPlan> plan;
-  int64_t owned_bytes = 0;
+  std::map<Axis, TrafficPlan> plan;
   for (const ModelUnit& unit : stage.units) {
-    std::map<std::string, UnitBytes> by_axis;
+    std::map<Axis, UnitBytes> by_axis;
     for (const TensorGroup& group : unit.tensors) {
-      const auto cuts = cuts_of(group.role, config.model, dims);
-      const int64_t owned = group.count * local_elements(group.shape, cuts, dims, rank);
-      const int64_t full =
-          group.count *
-          local_elements(group.shape, compute_cuts_of(group.role, config.model, dims), dims, rank);
+      const Placement placement = place_parameter(group.role, config.model, dims);
+      const auto [full, own] = held_elements(group, placement, dims, rank);
       // Gradients summed over several micro-batches before they travel are in the main dtype.
       const DType sent = policy.reduce_once && micro_batches > 1 ? master : group.compute;
-      UnitBytes& bytes = by_axis[cuts.back().axis];
-      bytes.any = true;
-      bytes.own += owned * size_of(group.compute);
-      bytes.reduced += (full - owned) * size_of(sent);
-      owned_bytes += owned * size_of(master);
+      UnitBytes& bytes = by_axis[placement.sharded_over];
+      bytes.own += own * size_of(group.compute);
+      bytes.reduced += (full - own) * size_of(sent);
     }
     const int64_t gathers = gathers_per_step(policy, unit, embedding, micro_batches);
     for (const auto& [axis, bytes] : by_axis) {
-      const int64_t n = axis == "efsdp" ? dims.efsdp() : dims.fsdp();
+      const int64_t n = dims.size(axis);
       if (n == 1) continue;
       // A copy travels in the message of the unit that uses it.
       const bool alone = !unit.is_copy;
@@ -107,12 +113,7 @@ std::map<std::string, TrafficPlan> plan_traffic(const Config& config, const Para
       count(plan[axis], "reduce_scatter", alone ? reductions : 0, reductions * bytes.reduced);
     }
   }
-  if (const int64_t bytes = shared_embedding_bytes(config, dims, stage, rank); bytes > 0) {
-    count(plan["embedding"], "all_reduce", 1, bytes);  // 2 (n - 1) / n of it, n = 2 stages
-  }
-  if (const int64_t replicas = dims.dp_replicate; replicas > 1) {
-    count(plan["dp_replicate"], "all_reduce", 1, 2 * (replicas - 1) * owned_bytes / replicas);
-  }
+  add_partial_sums(config, dims, stage, rank, plan);
   return plan;
 }
 

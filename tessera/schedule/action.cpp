@@ -4,8 +4,7 @@ namespace tessera {
 namespace {
 
 std::string at(int64_t micro_batch, int64_t virtual_stage) {
-  const std::string stage = "@" + std::to_string(virtual_stage);
-  return micro_batch < 0 ? stage : std::to_string(micro_batch) + stage;
+  return std::to_string(micro_batch) + "@" + std::to_string(virtual_stage);
 }
 
 const char* letters(ActionKind kind) {
@@ -17,9 +16,6 @@ const char* letters(ActionKind kind) {
     case ActionKind::kRecvForward: return "FR";
     case ActionKind::kSendBackward: return "BS";
     case ActionKind::kRecvBackward: return "BR";
-    case ActionKind::kUnshard: return "U";
-    case ActionKind::kReduceGradients: return "G";
-    case ActionKind::kReshard: return "R";
   }
   return "?";
 }

@@ -16,9 +16,6 @@ enum class ActionKind {
   kRecvForward,
   kSendBackward,
   kRecvBackward,
-  kUnshard,          // gather the weights of a chunk
-  kReduceGradients,  // sum the gradients of a chunk over its data-parallel ranks
-  kReshard,          // free the gathered weights of a chunk
 };
 
 /// One step of one rank: plain data for whoever runs, checks, times or draws it.
@@ -28,7 +25,7 @@ enum class ActionKind {
 struct Action {
   ActionKind kind = ActionKind::kForward;
   int64_t chunk = 0;
-  int64_t micro_batch = 0;  // -1: all of the step (kUnshard, kReduceGradients, kReshard)
+  int64_t micro_batch = 0;
   int64_t virtual_stage = 0;
 
   // kOverlapForwardBackward only: the backward half. The three fields above are its forward half.

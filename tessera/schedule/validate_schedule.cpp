@@ -1,7 +1,6 @@
 #include "tessera/schedule/validate_schedule.h"
 
 #include <map>
-#include <set>
 
 #include "tessera/schedule/rank_walk.h"
 #include "tessera/schedule/run_until_stuck.h"
@@ -94,43 +93,6 @@ Problem check_progress(const PipelineSchedule& s, bool buffered) {
   return std::string("deadlock with ") + (buffered ? "buffered" : "blocking") + " sends: " + stuck;
 }
 
-// Weights are gathered before the chunk's first forward and freed after its last backward;
-// gradients are reduced behind a backward that has not been reduced yet.
-Problem check_weight_actions(const PipelineSchedule& s) {
-  for (int64_t rank = 0; rank < s.options.stages; ++rank) {
-    std::map<int64_t, int64_t> backwards;  // by chunk
-    std::set<int64_t> started, gathered, freed, reduced;
-    for (size_t i = 0; i < s.ranks[rank].size(); ++i) {
-      const Action& a = s.ranks[rank][i];
-      const auto wrong = [&](const char* why) { return place(s, rank, i) + ": " + why; };
-      if (has_forward(a)) started.insert(a.chunk);
-      if (has_forward(a) && freed.count(a.chunk)) return wrong("its weights are freed");
-      if (has_backward(a)) {
-        const int64_t chunk = backward_pass(a).chunk;
-        if (freed.count(chunk)) return wrong("its weights are freed");
-        ++backwards[chunk];
-        reduced.erase(chunk);
-      }
-      if (a.kind == ActionKind::kUnshard) {
-        if (started.count(a.chunk)) return wrong("its chunk has begun");
-        if (!gathered.insert(a.chunk).second) return wrong("gathered twice");
-      }
-      if (a.kind == ActionKind::kReshard) {
-        if (!gathered.count(a.chunk)) return wrong("never gathered");
-        if (backwards[a.chunk] != s.options.micro_batches)
-          return wrong("backwards are still to come");
-        if (!freed.insert(a.chunk).second) return wrong("freed twice");
-      }
-      if (a.kind == ActionKind::kReduceGradients) {
-        if (backwards[a.chunk] == 0) return wrong("no gradient is there");
-        if (!reduced.insert(a.chunk).second) return wrong("reduced twice");
-      }
-    }
-    if (gathered != freed) return "rank " + std::to_string(rank) + " keeps gathered weights";
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<std::string> validate_schedule(const PipelineSchedule& s) {
@@ -144,8 +106,7 @@ std::optional<std::string> validate_schedule(const PipelineSchedule& s) {
   }
   if (Problem p = check_pairs(s)) return p;
   if (Problem p = check_progress(s, /*buffered=*/true)) return p;
-  if (Problem p = check_progress(s, /*buffered=*/false)) return p;
-  return check_weight_actions(s);
+  return check_progress(s, /*buffered=*/false);
 }
 
 }  // namespace tessera

@@ -13,8 +13,7 @@ namespace tessera {
 /// - each output that another rank needs is sent once, after it was made, and received once, with
 ///   the right peer and one tag of its own;
 /// - it ends, whether sends wait for their receive or not;
-/// - no rank holds more live chunks than peak_live_chunks();
-/// - weight actions, where there are any, stand around the computations of their chunk.
+/// - no rank holds more live chunks than peak_live_chunks().
 std::optional<std::string> validate_schedule(const PipelineSchedule& schedule);
 
 }  // namespace tessera

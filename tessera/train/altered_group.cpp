@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/process_group_impl.h"
 
 namespace tessera {

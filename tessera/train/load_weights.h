@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tessera/config/config.h"
-#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/parallel_model.h"
 
 namespace tessera {
 

@@ -61,30 +61,27 @@ TensorDifference compare(const at::Tensor& layout, const at::Tensor& reference) 
 std::string guess_axis(const std::string& name, const TensorDifference& d, const RunRecord& run,
                        const ParallelDims& dims, bool gradient) {
   for (const ReplicaDifference& r : gradient ? run.replica_gradients : run.replica_values) {
-    if (r.name == name) return r.axis;
+    if (r.name == name) return std::string(axis_name(r.axis));
   }
   const bool pure_factor = d.direction < 1e-6;
-  std::string summed;
+  std::vector<Axis> summed;
   const auto row = run.rows.find(name);
   if (row == run.rows.end()) return "";
-  std::vector<std::string> axes = row->second.partial;
+  std::vector<Axis> axes = row->second.partial;
   for (const AxisCut& cut : row->second.cuts) {
-    if (cut.axis == "fsdp" || cut.axis == "efsdp") axes.push_back(cut.axis);
+    if (cut.axis == Axis::kFsdp || cut.axis == Axis::kEfsdp) axes.push_back(cut.axis);
   }
   for (const Axis axis : kAllAxes) {
-    const std::string axis_text(axis_name(axis));
     const auto size = static_cast<double>(dims.size(axis));
-    if (size <= 1) continue;
-    if (pure_factor && std::find(axes.begin(), axes.end(), axis_text) != axes.end() &&
-        (relative(d.ratio, size) < 1e-6 || relative(d.ratio * size, 1) < 1e-6)) {
-      return axis_text;
-    }
-    if (!pure_factor && std::find(axes.begin(), axes.end(), axis_text) != axes.end()) {
-      summed += (summed.empty() ? "" : ", ") + axis_text;
+    if (size <= 1 || std::find(axes.begin(), axes.end(), axis) == axes.end()) continue;
+    if (!pure_factor) {
+      summed.push_back(axis);
+    } else if (relative(d.ratio, size) < 1e-6 || relative(d.ratio * size, 1) < 1e-6) {
+      return std::string(axis_name(axis));
     }
   }
   if (pure_factor) return "none: one factor everywhere";
-  return summed.empty() ? "none" : summed;
+  return summed.empty() ? "none" : axis_names(summed);
 }
 
 void compare_steps(const RunRecord& run, const RunRecord& reference, ParityReport& report) {

@@ -83,10 +83,11 @@ bool plant_in_units(const Faults& faults, ParallelModel& model) {
 }
 
 bool plant_in_table(const Faults& faults, ParamTable& table, int64_t rank) {
+  const std::optional<Axis> axis = axis_from_name(faults.unit);
   for (const auto& param : table.params()) {
     if (faults.kind == Kind::kSkipPartial) {
       if (!faults.parameter.empty() && param->name != faults.parameter) continue;
-      if (std::erase(param->partial, faults.unit) > 0) return true;
+      if (axis && std::erase(param->partial, *axis) > 0) return true;
     } else if (rank == faults.rank && !param->primary && param->value.numel() > 0) {
       param->value.view(-1)[0] += 1e-3;
       return true;
@@ -136,7 +137,7 @@ void plant_before_training(const Faults& faults, ParallelModel& model, const Dev
   if (faults.none()) return;
   const at::Tensor places =
       at::full({1}, static_cast<int64_t>(plant_here(faults, model, mesh)), at::kLong);
-  mesh["world"].all_reduce({places}).wait();
+  mesh[Axis::kWorld].all_reduce({places}).wait();
   if (places.item<int64_t>() == 0) refuse(faults, "this layout has no such place");
 }
 
@@ -171,10 +172,10 @@ void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts,
     dropped.loss_scale = dropped.next_loss_scale = 0;
   }
   if (faults.kind == Kind::kContiguousPositions) {
-    if (mesh.size("cp") == 1) refuse(faults, "it needs context parallelism");
+    if (mesh.size(Axis::kCp) == 1) refuse(faults, "it needs context parallelism");
     for (LayerContext& context : contexts) {
       const int64_t length = context.positions.size(0) / context.rows;
-      const int64_t first = mesh.coordinate("cp") * length;
+      const int64_t first = mesh.coordinate(Axis::kCp) * length;
       context.positions = at::arange(first, first + length, at::kLong).repeat({context.rows});
     }
   }

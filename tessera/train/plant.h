@@ -7,7 +7,7 @@
 
 #include "tessera/comm/device_mesh.h"
 #include "tessera/nn/layer_context.h"
-#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/parallel_model.h"
 #include "tessera/schedule/pipeline_schedule.h"
 #include "tessera/train/faults.h"
 

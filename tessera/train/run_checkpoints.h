@@ -13,7 +13,7 @@
 #include "tessera/config/config.h"
 #include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizer.h"
-#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/parallel_model.h"
 
 namespace tessera {
 

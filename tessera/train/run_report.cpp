@@ -42,7 +42,7 @@ double RunReport::idle_share() const {
   const double busy = running - (all.waiting - first_step_.waiting);
   const at::Tensor longest = at::scalar_tensor(running, at::kDouble);
   const at::Tensor sum = at::scalar_tensor(busy, at::kDouble);
-  const ProcessGroup& world = mesh_["world"];
+  const ProcessGroup& world = mesh_[Axis::kWorld];
   world.all_reduce({longest}, ReduceOp::kMax).wait();
   world.all_reduce({sum}, ReduceOp::kSum).wait();
   return 1.0 - sum.item<double>() / world.size() / longest.item<double>();
@@ -55,15 +55,15 @@ std::string RunReport::text(const Config& config) const {
   for (const auto& [axis, before] : before_) {
     sent[at++] = (mesh_[axis].stats().total_bytes() - before) / steps_;
   }
-  mesh_["world"].all_reduce({sent}, ReduceOp::kMax).wait();
+  mesh_[Axis::kWorld].all_reduce({sent}, ReduceOp::kMax).wait();
   const bool idles = mesh_.dims().pp > 1 && steps_ > 1;
   const double idle = idles ? idle_share() : 0.0;
   if (mesh_.rank() != 0) return "";
 
-  const bool processes = mesh_["world"].goes_on_behind() && mesh_.device().is_cpu();
+  const bool processes = mesh_[Axis::kWorld].goes_on_behind() && mesh_.device().is_cpu();
   const Plan plan = make_plan(config, mesh_.dims().world, processes);
   int64_t peak = 0;
-  std::map<std::string, int64_t> planned;
+  std::map<Axis, int64_t> planned;
   for (const MemoryPlan& memory : plan.memory) peak = std::max(peak, memory.peak);
   for (const auto& axes : plan.traffic) {
     for (const auto& [axis, traffic] : axes) {
@@ -78,7 +78,7 @@ std::string RunReport::text(const Config& config) const {
   for (const auto& [axis, before] : before_) {
     const int64_t measured = sent[at++].item<int64_t>();
     if (planned.contains(axis)) {
-      text += line("sent a step over " + axis, planned.at(axis), measured);
+      text += line("sent a step over " + std::string(axis_name(axis)), planned.at(axis), measured);
     }
   }
   if (idles && plan.pipeline) {

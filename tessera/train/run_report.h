@@ -30,7 +30,7 @@ class RunReport {
   const DeviceMesh& mesh_;
   const PipelineRuntime& pipeline_;
   PipelineRuntime::Times first_step_;
-  std::map<std::string, int64_t> before_;  // bytes sent, by axis
+  std::map<Axis, int64_t> before_;  // bytes sent, by axis
   int64_t steps_ = 0;
   int64_t peak_memory_ = 0;
 };

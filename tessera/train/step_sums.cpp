@@ -30,13 +30,13 @@ double summed_loss(const Sinks& sinks) { return sum_of(sinks.loss); }
 
 StepSums::StepSums(const Sinks& sinks, double squares, bool stop, const ModelConfig& model,
                    const DeviceMesh& mesh)
-    : loss(mesh.coordinate("tp") == 0 ? summed_loss(sinks) : 0.0),
+    : loss(mesh.coordinate(Axis::kTp) == 0 ? summed_loss(sinks) : 0.0),
       squares(squares),
       stop(stop ? 1.0 : 0.0),
-      mtp_loss(mesh.coordinate("tp") == 0 ? sum_of(sinks.mtp_loss) : 0.0),
+      mtp_loss(mesh.coordinate(Axis::kTp) == 0 ? sum_of(sinks.mtp_loss) : 0.0),
       load_balance(sum_of(sinks.load_balance_loss)),
       z_loss(sum_of(sinks.z_loss)),
-      memory(at::zeros({2, mesh.size("world")}, at::kDouble)) {
+      memory(at::zeros({2, mesh.size(Axis::kWorld)}, at::kDouble)) {
   if (!model.is_moe()) return;
   const auto& counts = sinks.tokens_per_expert;
   const at::Device device = counts.empty() ? at::Device(at::kCPU) : counts.begin()->second.device();

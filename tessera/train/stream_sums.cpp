@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/comm/device_mesh.h"
-#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/parallel_model.h"
 
 namespace tessera {
 namespace {

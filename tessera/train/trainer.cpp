@@ -47,7 +47,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       model_(parallelize(config_, mesh_)) {
   const ScheduleOptions schedule = schedule_options(config_, plan_);
   pipeline_ = std::make_unique<PipelineRuntime>(
-      schedule, model_->chunks, plant_in_pipeline(options_.faults, mesh_["pp"], schedule),
+      schedule, model_->chunks, plant_in_pipeline(options_.faults, mesh_[Axis::kPp], schedule),
       config_.model.hidden_size, scalar_type(config_.model.compute_dtype),
       [this](LayerContext& context) { model_->decoders.front()->prepare(context); });
   pipeline_->set_timeline(options_.timeline);
@@ -82,7 +82,7 @@ int Trainer::run() {
   // Not every rank has to have got it.
   const at::Tensor signal = at::scalar_tensor(
       options_.stop_signal != nullptr ? options_.stop_signal->load() : 0, at::kLong);
-  mesh_["world"].all_reduce({signal}, ReduceOp::kMax).wait();
+  mesh_[Axis::kWorld].all_reduce({signal}, ReduceOp::kMax).wait();
   return signal.item<int>();
 }
 
@@ -102,7 +102,7 @@ StepMetrics Trainer::train_step() {
   }();
   at::Tensor counts = at::tensor(
       {unmasked_tokens(batch), real_positions(batch), next_unmasked_tokens(batch)}, at::kLong);
-  mesh_["loss"].all_reduce({counts}).wait();
+  mesh_[Axis::kLoss].all_reduce({counts}).wait();
   metrics.tokens = counts[0].item<int64_t>();
   metrics.updated = metrics.tokens > 0;
 
@@ -119,8 +119,8 @@ StepMetrics Trainer::train_step() {
                             static_cast<double>(std::max<int64_t>(1, counts[2].item<int64_t>()));
   context.device = mesh_.device();
   context.timeline = timeline;
-  context.tp_rank = mesh_.coordinate("tp");
-  context.tp_degree = mesh_.size("tp");
+  context.tp_rank = mesh_.coordinate(Axis::kTp);
+  context.tp_degree = mesh_.size(Axis::kTp);
   std::vector<LayerContext> contexts = make_contexts(batch, context, &sinks);
   plant_in_batch(options_.faults, contexts, mesh_);
   pipeline_->run(contexts);
@@ -138,7 +138,7 @@ StepMetrics Trainer::train_step() {
   StepSums sums(sinks, counted_squares(model_->table), asked, config_.model, mesh_);
   sums.writing = checkpoints_->writing() ? 1.0 : 0.0;
   sums.take_memory(mesh_);
-  sums.sum(mesh_["world"]);
+  sums.sum(mesh_[Axis::kWorld]);
   if (!std::isfinite(sums.loss) || !std::isfinite(sums.squares)) {
     report_non_finite(sums, sinks, batch);
   }
@@ -176,7 +176,7 @@ void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,
   const auto none = static_cast<double>(mesh_.dims().world);
   const auto me = static_cast<double>(mesh_.rank());
   at::Tensor first = at::tensor({bad_loss ? me : none, bad_norm ? me : none}, at::kDouble);
-  mesh_["world"].all_reduce({first}, ReduceOp::kMin).wait();
+  mesh_[Axis::kWorld].all_reduce({first}, ReduceOp::kMin).wait();
   const auto* values = first.const_data_ptr<double>();
   const double culprit = values[0] < none ? values[0] : values[1];
 
@@ -186,7 +186,7 @@ void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,
     for (const MicroBatch& b : batch)
       ids = std::copy(b.sample_ids.begin(), b.sample_ids.end(), ids);
   }
-  mesh_["world"].all_reduce({samples}).wait();
+  mesh_[Axis::kWorld].all_reduce({samples}).wait();
   std::string list;
   for (int64_t i = 0; i < samples.numel(); ++i) {
     list += (i ? ", " : "") + std::to_string(samples[i].item<int64_t>());

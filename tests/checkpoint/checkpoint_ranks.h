@@ -27,13 +27,13 @@ struct Entry {
 // Matrices cut twice along one dimension and along two, kv heads with copies, a norm that only fsdp
 // cuts, one that nobody cuts, stacked experts.
 inline const std::vector<Entry> kEntries = {
-    {"column", {22, 5}, {{"tp", 0}, {"fsdp", 0}}},
-    {"row", {7, 12}, {{"tp", 1}, {"fsdp", 0}}},
-    {"kv", {6, 5}, {{"tp", 0, 2}, {"fsdp", 0}}},
-    {"norm", {3}, {{"fsdp", 0}}},
-    {"one", {1}, {{"fsdp", 0}}},
+    {"column", {22, 5}, {{Axis::kTp, 0}, {Axis::kFsdp, 0}}},
+    {"row", {7, 12}, {{Axis::kTp, 1}, {Axis::kFsdp, 0}}},
+    {"kv", {6, 5}, {{Axis::kTp, 0, 2}, {Axis::kFsdp, 0}}},
+    {"norm", {3}, {{Axis::kFsdp, 0}}},
+    {"one", {1}, {{Axis::kFsdp, 0}}},
     {"whole", {4, 2}, {}},
-    {"layer.experts.{e}.up", {6, 5, 4}, {{"ep", 0}, {"efsdp", 1}}, true},
+    {"layer.experts.{e}.up", {6, 5, 4}, {{Axis::kEp, 0}, {Axis::kEfsdp, 1}}, true},
 };
 
 /// What `name` holds at step `step`, whole.
@@ -59,7 +59,7 @@ class RankState {
   RankState(const DeviceMesh& mesh, at::ScalarType dtype) : dtype_(dtype) {
     for (size_t i = 0; i < kEntries.size(); ++i) {
       const Entry& entry = kEntries[i];
-      if (static_cast<int>(i % mesh.size("pp")) != mesh.coordinate("pp")) continue;
+      if (static_cast<int>(i % mesh.size(Axis::kPp)) != mesh.coordinate(Axis::kPp)) continue;
       ShardedParam param;
       param.name = entry.name;
       param.shape = entry.shape;

@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/device_mesh.h"
 #include "tessera/comm/threads/run_ranks.h"
 
@@ -54,11 +54,11 @@ TEST(FakeGroup, AnyRankOfALargeMesh) {
   dims.world = 1024;
   const DeviceMesh mesh(dims, fake_group(777, 1024));
   EXPECT_EQ(mesh.rank(), 777);
-  EXPECT_EQ(mesh.size("ep"), 32);
-  EXPECT_EQ(mesh.coordinate("tp"), 777 % 8);
+  EXPECT_EQ(mesh.size(Axis::kEp), 32);
+  EXPECT_EQ(mesh.coordinate(Axis::kTp), 777 % 8);
   at::Tensor full = at::ones({100, 2}, at::kFloat);
   const at::Tensor shard = at::full({7, 2}, 5, at::kFloat);
-  if (mesh.coordinate("fsdp") < 14) mesh["fsdp"].all_gather({full}, {shard}).wait();
+  if (mesh.coordinate(Axis::kFsdp) < 14) mesh[Axis::kFsdp].all_gather({full}, {shard}).wait();
 }
 
 TEST(FakeGroup, KeepsOwnPartAndZerosTheRest) {

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <thread>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/threads/run_ranks.h"
 
 namespace tessera {

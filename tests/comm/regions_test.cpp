@@ -8,7 +8,7 @@
 #include <array>
 #include <mutex>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/threads/run_ranks.h"
 
 namespace tessera {
@@ -29,8 +29,7 @@ at::Tensor weight_of(const at::Tensor& y, int rank) {
   return at::arange(y.numel(), at::kDouble).mul(0.7).add(1.3 * rank + 0.2).cos().view_as(y);
 }
 
-// `loss_once`: the output is the same on all ranks and so is the loss; it counts once.
-Result evaluate(const std::vector<at::Tensor>& inputs, const Region& region, bool loss_once) {
+Result evaluate(const std::vector<at::Tensor>& inputs, const Region& region) {
   const int n = static_cast<int>(inputs.size());
   Result result;
   result.gradients.resize(n);
@@ -40,30 +39,28 @@ Result evaluate(const std::vector<at::Tensor>& inputs, const Region& region, boo
     const at::Tensor x = inputs[rank].clone().requires_grad_(true);
     // Around the region something with a derivative of its own, and a gradient not contiguous.
     const at::Tensor y = region(x * x, group);
-    const at::Tensor weight = weight_of(y, loss_once ? 0 : rank);
+    const at::Tensor weight = weight_of(y, rank);
     const at::Tensor loss = (weight.t().contiguous().t() * y.sin()).sum();
     losses[rank] = loss.item<double>();
     loss.backward();
     result.gradients[rank] = x.grad().clone();
   });
-  for (int r = 0; r < (loss_once ? 1 : n); ++r) result.loss += losses[r];
+  for (int r = 0; r < n; ++r) result.loss += losses[r];
   return result;
 }
 
-// `shared`: the input is the same on all ranks, and is moved on all together.
-void check(const std::vector<at::Tensor>& inputs, const Region& region, bool shared,
-           bool loss_once = false) {
+void check(const std::vector<at::Tensor>& inputs, const Region& region) {
   constexpr double kStep = 1e-5;
-  const Result result = evaluate(inputs, region, loss_once);
+  const Result result = evaluate(inputs, region);
   for (size_t rank = 0; rank < inputs.size(); ++rank) {
     for (int64_t i = 0; i < inputs[rank].numel(); ++i) {
       const auto moved = [&](double step) {
         std::vector<at::Tensor> changed;
         for (size_t r = 0; r < inputs.size(); ++r) {
           changed.push_back(inputs[r].clone());
-          if (shared || r == rank) changed.back().view(-1)[i] += step;
+          if (r == rank) changed.back().view(-1)[i] += step;
         }
-        return evaluate(changed, region, loss_once).loss;
+        return evaluate(changed, region).loss;
       };
       const double numeric = (moved(kStep) - moved(-kStep)) / (2 * kStep);
       const double exact = result.gradients[rank].view(-1)[i].item<double>();
@@ -88,31 +85,20 @@ class Regions : public testing::TestWithParam<int> {
     }
     return inputs;
   }
-  std::vector<at::Tensor> whole_inputs(bool shared) const {
+  std::vector<at::Tensor> whole_inputs() const {
     std::vector<at::Tensor> inputs;
-    for (int r = 0; r < world(); ++r) inputs.push_back(input(kRows, shared ? 0 : r));
+    for (int r = 0; r < world(); ++r) inputs.push_back(input(kRows, r));
     return inputs;
   }
 };
 
 TEST_P(Regions, GatherFromSp) {
-  check(
-      cut_inputs(),
-      [](const at::Tensor& x, const ProcessGroup& group) {
-        return gather_from_sp(x, kRows, group);
-      },
-      false);
+  check(cut_inputs(), [](const at::Tensor& x, const ProcessGroup& group) {
+    return gather_from_sp(x, kRows, group);
+  });
 }
 
-TEST_P(Regions, ScatterToSp) { check(whole_inputs(false), scatter_to_sp, false); }
-
-TEST_P(Regions, SplitToSp) { check(whole_inputs(true), split_to_sp, true); }
-
-TEST_P(Regions, CopyToTp) { check(whole_inputs(true), copy_to_tp, true); }
-
-TEST_P(Regions, ReduceFromTp) {
-  check(whole_inputs(false), reduce_from_tp, false, /*loss_once=*/true);
-}
+TEST_P(Regions, ScatterToSp) { check(whole_inputs(), scatter_to_sp); }
 
 TEST_P(Regions, AllToAll) {
   const auto rows_of = [](int from, int to) { return int64_t{(2 * from + 3 * to + 1) % 3}; };
@@ -122,17 +108,14 @@ TEST_P(Regions, AllToAll) {
     for (int peer = 0; peer < world(); ++peer) rows += rows_of(r, peer);
     inputs.push_back(input(rows, r));
   }
-  check(
-      inputs,
-      [&](const at::Tensor& x, const ProcessGroup& group) {
-        std::vector<int64_t> in, out;
-        for (int peer = 0; peer < group.size(); ++peer) {
-          in.push_back(rows_of(group.rank(), peer));
-          out.push_back(rows_of(peer, group.rank()));
-        }
-        return all_to_all(x, out, in, group);
-      },
-      false);
+  check(inputs, [&](const at::Tensor& x, const ProcessGroup& group) {
+    std::vector<int64_t> in, out;
+    for (int peer = 0; peer < group.size(); ++peer) {
+      in.push_back(rows_of(group.rank(), peer));
+      out.push_back(rows_of(peer, group.rank()));
+    }
+    return all_to_all(x, out, in, group);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Regions, testing::Values(1, 2, 3, 4));

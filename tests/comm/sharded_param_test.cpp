@@ -39,13 +39,13 @@ struct Entry {
 // What a dense and a sparse layer hold: matrices cut twice along one dimension and along two, kv
 // heads with copies, a norm that nobody cuts but fsdp, stacked experts.
 const std::vector<Entry> kEntries = {
-    {"column", {22, 5}, {{"tp", 0}, {"fsdp", 0}}},
-    {"row", {7, 12}, {{"tp", 1}, {"fsdp", 0}}},
-    {"kv", {6, 5}, {{"tp", 0, 2}, {"fsdp", 0}}},
-    {"norm", {3}, {{"fsdp", 0}}},
-    {"scalar_rows", {1}, {{"fsdp", 0}}},
+    {"column", {22, 5}, {{Axis::kTp, 0}, {Axis::kFsdp, 0}}},
+    {"row", {7, 12}, {{Axis::kTp, 1}, {Axis::kFsdp, 0}}},
+    {"kv", {6, 5}, {{Axis::kTp, 0, 2}, {Axis::kFsdp, 0}}},
+    {"norm", {3}, {{Axis::kFsdp, 0}}},
+    {"scalar_rows", {1}, {{Axis::kFsdp, 0}}},
     {"replicated", {4, 2}, {}},
-    {"experts.{e}", {6, 5, 4}, {{"ep", 0}, {"efsdp", 1}}, true},
+    {"experts.{e}", {6, 5, 4}, {{Axis::kEp, 0}, {Axis::kEfsdp, 1}}, true},
 };
 
 ParamTable make_table(const DeviceMesh& mesh) {
@@ -97,17 +97,6 @@ TEST(ShardedParam, PrimaryBoxesTileEveryParameter) {
   }
 }
 
-TEST(ShardedParam, BoxOfTwoCutsOfOneDimension) {
-  run_ranks(6, [](const ProcessGroup& world) {
-    const DeviceMesh mesh(dims_of(1, 1, 3, 1, 2), world);
-    // 10 rows, tp 2: 5 each; fsdp 3 of 5 rows: 2, 2, 1.
-    const Box box = box_of({10, 4}, {{"tp", 0}, {"fsdp", 0}}, mesh);
-    const int t = world.rank() % 2, f = world.rank() / 2;
-    EXPECT_EQ(box.offsets, (std::vector<int64_t>{t * 5 + f * 2, 0}));
-    EXPECT_EQ(box.sizes, (std::vector<int64_t>{f == 2 ? 1 : 2, 4}));
-  });
-}
-
 TEST(ShardedParam, NamesAreUnique) {
   run_ranks(1, [](const ProcessGroup& world) {
     const DeviceMesh mesh(dims_of(1, 1, 1, 1, 1), world);
@@ -125,9 +114,9 @@ TEST(FinishGradients, SumsOverPartialAxesAndCopies) {
   run_ranks(8, [](const ProcessGroup& world) {
     const DeviceMesh mesh(dims_of(1, 2, 1, 1, 4), world);
     ParamTable table = make_table(mesh);
-    table.find("norm")->partial = {"tp"};
-    table.find("kv")->partial = {"tp", "dp_replicate"};
-    table.find("column")->partial = {"dp_replicate"};
+    table.find("norm")->partial = {Axis::kTp};
+    table.find("kv")->partial = {Axis::kTp, Axis::kDpReplicate};
+    table.find("column")->partial = {Axis::kDpReplicate};
     for (const auto& param : table.params()) param->grad.fill_(1 << world.rank());
     finish_gradients(table, mesh);
     const int t = world.rank() % 4, r = world.rank() / 4;
@@ -157,8 +146,8 @@ TEST(CheckReplicas, NamesWhatDiffersWhere) {
       EXPECT_EQ(difference.name, "norm");
       EXPECT_EQ(difference.ranks, (std::vector<int>{5}));
     }
-    EXPECT_EQ(found[0].axis, "dp_replicate");
-    EXPECT_EQ(found[1].axis, "tp");
+    EXPECT_EQ(found[0].axis, Axis::kDpReplicate);
+    EXPECT_EQ(found[1].axis, Axis::kTp);
   });
 }
 

@@ -23,7 +23,7 @@ std::vector<Operations> sent_over_cp(const Config& config, int64_t ranks) {
   options.stop_after = 2;
   options.on_step = [&](const StepMetrics& step, const ParamTable&, const DeviceMesh& mesh) {
     const int64_t sign = step.step == 1 ? -1 : 1;
-    for (const auto& [name, count] : mesh["cp"].stats().operations) {
+    for (const auto& [name, count] : mesh[Axis::kCp].stats().operations) {
       if (count.bytes == 0) continue;
       TrafficPlan::Count& sum = sent[static_cast<size_t>(mesh.rank())][name];
       sum.calls += sign * count.calls;
@@ -52,7 +52,7 @@ TEST_P(ContextBytes, AreThePlannedOnes) {
   const Plan plan = make_plan(config, layout.ranks);
   const auto sent = sent_over_cp(config, layout.ranks);
   for (size_t rank = 0; rank < sent.size(); ++rank) {
-    EXPECT_EQ(text_of(plan.traffic[rank].at("cp").operations), text_of(sent[rank]))
+    EXPECT_EQ(text_of(plan.traffic[rank].at(Axis::kCp).operations), text_of(sent[rank]))
         << "rank " << rank;
   }
 }

@@ -101,10 +101,10 @@ void expect_same_training(const RunRecord& run, const RunRecord& reference, doub
   }
   expect_tensors_near(run, reference, tolerance);
   for (const ReplicaDifference& d : run.replica_gradients) {
-    ADD_FAILURE() << "copies of the gradient of " << d.name << " differ over " << d.axis;
+    ADD_FAILURE() << "copies of the gradient of " << d.name << " differ over " << axis_name(d.axis);
   }
   for (const ReplicaDifference& d : run.replica_values) {
-    ADD_FAILURE() << "copies of " << d.name << " differ over " << d.axis;
+    ADD_FAILURE() << "copies of " << d.name << " differ over " << axis_name(d.axis);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/planner/plan.h"

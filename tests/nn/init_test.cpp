@@ -76,8 +76,10 @@ TEST(Init, SeedNameAndSpreadMatter) {
 
 TEST(Init, OnesAndZeros) {
   at::Tensor out = at::empty({3}, at::kFloat);
-  ParameterPart part{
-      .name = "norm", .shape = {9}, .init = InitKind::kOnes, .cuts = {}, .partial = {}};
+  ParameterPart part;
+  part.name = "norm";
+  part.shape = {9};
+  part.init = InitKind::kOnes;
   fill(out, part, 1, {{3}, {3}});
   EXPECT_TRUE(at::equal(out, at::ones({3})));
   part.init = InitKind::kZeros;

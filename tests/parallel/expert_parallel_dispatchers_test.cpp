@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/nn/experts/grouped_linear.h"
 #include "tests/nn/gradient_check.h"

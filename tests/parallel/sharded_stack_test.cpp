@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/sharded_unit.h"
 #include "tests/comm/dims.h"
@@ -39,7 +39,7 @@ TEST(ShardedStack, EveryMatrixIsCutWhereThereAreFewerThanRanks) {
       const DeviceMesh mesh(dims_of(1, 1, kRanks, 1, 1), world);
       Weight weight = stack_of_two_parts(use);
       ParamTable table;
-      ShardedUnit unit("unit", {&weight}, mesh, "fsdp", at::kFloat, table);
+      ShardedUnit unit("unit", {&weight}, mesh, Axis::kFsdp, at::kFloat, table);
       const std::vector<at::Tensor> stacks = whole().split(3);
       for (size_t i = 0; i < 2; ++i) {
         ShardedParam& row = *table.params()[i];
@@ -69,7 +69,7 @@ TEST(ShardedStack, WholeMatricesWhereTheyAreEnough) {
     const DeviceMesh mesh(dims_of(1, 1, 3, 1, 1), world);
     Weight weight = stack_of_two_parts(at::kFloat);
     ParamTable table;
-    const ShardedUnit unit("unit", {&weight}, mesh, "fsdp", at::kFloat, table);
+    const ShardedUnit unit("unit", {&weight}, mesh, Axis::kFsdp, at::kFloat, table);
     EXPECT_EQ(table.params()[0]->box.sizes, (std::vector<int64_t>{1, 5, 2}));
   });
 }

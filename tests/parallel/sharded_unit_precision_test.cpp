@@ -29,7 +29,7 @@ struct OneWeight {
     part.storage = storage;
     weight.parts = {part};
     weight.dtype = use;
-    unit = std::make_unique<ShardedUnit>("unit", std::vector<Weight*>{&weight}, mesh, "fsdp",
+    unit = std::make_unique<ShardedUnit>("unit", std::vector<Weight*>{&weight}, mesh, Axis::kFsdp,
                                          at::kFloat, table);
   }
   ShardedParam& row() { return *table.params().front(); }

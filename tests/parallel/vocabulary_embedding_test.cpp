@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tessera/base/placement.h"
+#include "tessera/base/box.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
 

@@ -314,7 +314,7 @@ std::vector<std::string> divisible(const std::string& policy) {
 TEST(PlanTraffic, GathersAndReductionsOfEachPolicy) {
   const int64_t m = 2;
   const auto sent = [&](const std::string& policy) {
-    return plan("fsdp", 8, divisible(policy)).traffic[3].at("fsdp");
+    return plan("fsdp", 8, divisible(policy)).traffic[3].at(Axis::kFsdp);
   };
   const auto [P, head] = closed(load("fsdp", divisible("always")));
   const int64_t units = 10;
@@ -334,13 +334,13 @@ TEST(PlanTraffic, GathersAndReductionsOfEachPolicy) {
 TEST(PlanTraffic, ReplicasSumTheirShardsOnceAStep) {
   const Plan p = plan("hsdp", 16, divisible("always"));
   const int64_t P = p.parameters;
-  EXPECT_EQ(p.traffic[0].at("dp_replicate").operations.at("all_reduce").bytes, P / 8 * 4);
+  EXPECT_EQ(p.traffic[0].at(Axis::kDpReplicate).operations.at("all_reduce").bytes, P / 8 * 4);
   EXPECT_EQ(p.traffic[0], p.traffic[8]);
 }
 
 TEST(PlanTraffic, APipelineGathersAndReducesOnceAStep) {
   const Plan p = plan("two_nodes", 16, {"model.vocab_size=256"});
-  const TrafficPlan& sent = p.traffic[0].at("fsdp");
+  const TrafficPlan& sent = p.traffic[0].at(Axis::kFsdp);
   EXPECT_EQ(sent.operations.at("all_gather").calls, 5);  // embedding and four layers
   EXPECT_EQ(sent.operations.at("reduce_scatter").calls, 5);
 }
@@ -349,7 +349,7 @@ TEST(PlanTraffic, HalfPrecisionHalvesTheGathers) {
   const auto gathered = [](const std::string& dtype) {
     const Plan p =
         plan("fsdp", 8, {"model.compute_dtype=" + dtype, "model.layernorm_compute_dtype=" + dtype});
-    return p.traffic[0].at("fsdp").operations.at("all_gather").bytes;
+    return p.traffic[0].at(Axis::kFsdp).operations.at("all_gather").bytes;
   };
   EXPECT_EQ(2 * gathered("bfloat16"), gathered("float32"));
 }
@@ -362,7 +362,7 @@ TEST(PlanTraffic, TensorParallelLayersAndLoss) {
                 {"model.vocab_size=256",
                  std::string("parallelism.enable_loss_parallel=") + loss_parallel})
         .traffic[0]
-        .at("tp")
+        .at(Axis::kTp)
         .operations;
   };
   const auto cut = sent("true");
@@ -381,7 +381,7 @@ TEST(PlanTraffic, EveryBoundaryOfAPipelineIsCrossedTwice) {
   const int64_t bytes = 256 / 4 * 256 * 4;
   int64_t sum = 0;
   for (int64_t rank = 0; rank < 8; rank += 4) {
-    sum += p.traffic[static_cast<size_t>(rank)].at("pp").operations.at("send").bytes;
+    sum += p.traffic[static_cast<size_t>(rank)].at(Axis::kPp).operations.at("send").bytes;
   }
   EXPECT_EQ(sum, 2 * 3 * 8 * bytes);
 }

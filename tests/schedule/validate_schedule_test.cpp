@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "tessera/schedule/weight_actions.h"
 #include "tests/schedule/options.h"
 
 namespace tessera {
@@ -140,19 +139,6 @@ TEST_F(ValidateSchedule, TooManyLiveChunks) {
 TEST_F(ValidateSchedule, OneListAStage) {
   s.ranks.pop_back();
   EXPECT_EQ(problem(s), "one list a stage expected");
-}
-
-TEST_F(ValidateSchedule, WeightsFreedTooEarly) {
-  add_weight_actions(s, {});
-  ASSERT_EQ(problem(s), "valid");
-  swap(s, 0, "R@2", "B0@2");
-  EXPECT_NE(problem(s), "valid");
-}
-
-TEST_F(ValidateSchedule, WeightsNeverFreed) {
-  add_weight_actions(s, {});
-  erase(s, 1, "R@3");
-  EXPECT_EQ(problem(s), "rank 1 keeps gathered weights");
 }
 
 }  // namespace

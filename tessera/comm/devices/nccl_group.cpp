@@ -10,9 +10,9 @@
 #include <map>
 #include <tuple>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/devices/nccl_channel.h"
 #include "tessera/comm/operation_watch.h"
 #include "tessera/comm/process_group_impl.h"

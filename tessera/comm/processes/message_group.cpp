@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/process_group_impl.h"
 #include "tessera/comm/processes/pending_sends.h"
 #include "tessera/comm/reduce_kernels.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/comm/tensor_bytes.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "tessera/base/box.h"
 #include "tessera/base/error.h"
-#include "tessera/base/placement.h"
 #include "tessera/nn/scalar_type.h"
 
 namespace tessera {

@@ -1,24 +1,12 @@
 #pragma once
 
-// How a tensor is cut over the axes of the device mesh. Plain data, shared by layers (which carry
-// it without knowing what it means), by the parameter table, the planner and the checkpoint.
+// Ranges and boxes of tensors, and the one rule by which an extent is cut into parts.
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace tessera {
-
-/// One cut: mesh axis `axis` (its name, for example "tp") cuts dimension `dim` of what the cuts
-/// before it left. `copies` neighbouring ranks of the axis hold the same part (kv heads fewer than
-/// tp); the axis then makes size / copies parts.
-struct AxisCut {
-  std::string axis;
-  int dim = 0;
-  int copies = 1;
-  bool operator==(const AxisCut&) const = default;
-};
 
 /// Half-open range of indices along one dimension.
 struct Range {

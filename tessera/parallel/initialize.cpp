@@ -1,7 +1,6 @@
-// Where the values of a fresh run come from: the generator or a Hugging Face folder.
+#include "tessera/parallel/initialize.h"
 
 #include "tessera/nn/init.h"
-#include "tessera/parallel/parallelize.h"
 
 namespace tessera {
 

@@ -1,0 +1,56 @@
+#include "tessera/parallel/fully_shard.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/layout/dtypes.h"
+#include "tessera/layout/recompute_plan.h"
+#include "tessera/layout/resharding.h"
+#include "tessera/nn/scalar_type.h"
+#include "tessera/parallel/decoder_calls.h"
+
+namespace tessera {
+namespace {
+
+// By the axis that shards them: those of the dense mesh, then those of the sparse one.
+std::map<Axis, std::vector<Weight*>> by_axis(const std::vector<Weight*>& weights) {
+  std::map<Axis, std::vector<Weight*>> result;
+  for (Weight* weight : weights) {
+    result[weight->parts.front().placement.sharded_over].push_back(weight);
+  }
+  return result;
+}
+
+void use(Call& call, ShardedUnit* unit) {
+  if (std::ranges::find(call.units, unit) == call.units.end()) call.units.push_back(unit);
+}
+
+}  // namespace
+
+void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
+                 const DeviceMesh& mesh) {
+  const Resharding reshard = resharding(config, mesh.dims());
+  const RecomputePlan recompute(config);
+  const at::ScalarType master = scalar_type(master_dtype(config.model));
+  const std::vector<DecoderUnit> units = decoder.units();
+  std::map<const Weight*, ShardedUnit*> owner;
+  std::vector<Call> calls;
+  for (const DecoderUnit& unit : units) {
+    Call& call = calls.emplace_back(decoder_call(decoder, unit, recompute, reshard));
+    for (const auto& [axis, weights] : by_axis(unit.weights)) {
+      const std::string name = axis == Axis::kEfsdp ? call.name + " experts" : call.name;
+      model.units.push_back(
+          std::make_unique<ShardedUnit>(name, weights, mesh, axis, master, model.table));
+      for (const Weight* weight : weights) owner[weight] = model.units.back().get();
+      use(call, model.units.back().get());
+    }
+  }
+  for (size_t i = 0; i < units.size(); ++i) {
+    for (const Weight* weight : weights_of_others(decoder, units[i])) {
+      use(calls[i], owner.at(weight));
+    }
+  }
+  model.chunks.emplace_back(std::move(calls), reshard);
+}
+
+}  // namespace tessera

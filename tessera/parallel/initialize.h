@@ -1,0 +1,12 @@
+#pragma once
+
+#include "tessera/config/config.h"
+#include "tessera/parallel/parallel_model.h"
+
+namespace tessera {
+
+/// Sets the masters to the initial values of a run: a function of (training.seed, name, element)
+/// alone, the same on every layout.
+void initialize(ParallelModel& model, const Config& config);
+
+}  // namespace tessera
