@@ -26,6 +26,7 @@ fi
 
 tests/floors/check_floors.sh .
 tests/floors/check_lengths.sh .
+tests/floors/check_axis_names.sh .
 [[ "${1:-}" == --cheap ]] && exit 0
 
 make --no-print-directory all

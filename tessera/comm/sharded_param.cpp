@@ -7,8 +7,16 @@
 #include "tessera/base/error.h"
 
 namespace tessera {
+namespace {
+
+using enum Axis;
+
+// Axes in which gradients are finished, in the one order of every rank.
+constexpr std::array kOrder = {kTp, kCp, kFsdp, kEp, kEfsdp, kDpShard, kDpReplicate, kEmbedding};
+
+}  // namespace
+
 std::vector<ReplicaAxis> replica_axes(const ShardedParam& param) {
-  using enum Axis;
   std::vector<Axis> axes =
       param.expert ? std::vector{kEfsdp, kEp, kDpReplicate} : std::vector{kFsdp, kTp, kDpReplicate};
   if (std::ranges::find(param.partial, kEmbedding) != param.partial.end()) {
@@ -33,6 +41,10 @@ ProcessGroup replica_group(const ReplicaAxis& replicas, const DeviceMesh& mesh) 
 
 ShardedParam& ParamTable::add(ShardedParam param, const DeviceMesh& mesh) {
   TESSERA_CHECK(find(param.name) == nullptr, "parameter ", param.name, " is there already");
+  for (const Axis axis : param.partial) {
+    TESSERA_CHECK(std::ranges::find(kOrder, axis) != kOrder.end(), "gradients of ", param.name,
+                  " are partial over ", axis_name(axis), ", over which nobody sums them");
+  }
   param.box = box_of(param.shape, param.cuts, mesh.dims(), mesh.rank());
   param.primary = true;
   for (const ReplicaAxis& replicas : replica_axes(param)) {
@@ -50,10 +62,7 @@ ShardedParam* ParamTable::find(const std::string& name) {
 }
 
 void finish_gradients(ParamTable& table, const DeviceMesh& mesh) {
-  // One message per group of ranks, whatever the number of parameters. Axes in one order
-  // everywhere.
-  using enum Axis;
-  constexpr std::array kOrder = {kTp, kCp, kFsdp, kEp, kEfsdp, kDpShard, kDpReplicate, kEmbedding};
+  // One message per group of ranks, whatever the number of parameters.
   for (const Axis axis : kOrder) {
     std::map<int, std::vector<at::Tensor>> grads;  // by copies; 0: the whole axis
     for (const auto& param : table.params()) {

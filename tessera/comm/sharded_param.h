@@ -47,7 +47,8 @@ ProcessGroup replica_group(const ReplicaAxis& replicas, const DeviceMesh& mesh);
 /// stay valid (entries are never removed).
 class ParamTable {
  public:
-  /// Fills box and primary from shape and cuts. Throws InternalError when the name is there.
+  /// Fills box and primary from shape and cuts. Throws InternalError when the name is there, or
+  /// when finish_gradients() does not sum over an axis of `partial`.
   ShardedParam& add(ShardedParam param, const DeviceMesh& mesh);
   ShardedParam* find(const std::string& name);  // nullptr: this rank has no part of it
   std::vector<std::unique_ptr<ShardedParam>>& params() { return params_; }

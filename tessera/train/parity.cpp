@@ -112,7 +112,8 @@ void check_tensors(const RunRecord& run, const RunRecord& reference, const Paral
   for (const std::string& name : names) {
     const auto found = ours.find(name);
     if (found == ours.end()) {
-      report.findings.push_back({what + name + " (no rank has it)", 1.0, 0.0, "pp"});
+      report.findings.push_back(
+          {what + name + " (no rank has it)", 1.0, 0.0, std::string(axis_name(Axis::kPp))});
       continue;
     }
     const TensorDifference d = compare(found->second, theirs.at(name));

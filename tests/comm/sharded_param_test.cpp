@@ -97,7 +97,7 @@ TEST(ShardedParam, PrimaryBoxesTileEveryParameter) {
   }
 }
 
-TEST(ShardedParam, NamesAreUnique) {
+TEST(ShardedParam, WhatCannotBeARowIsRefused) {
   run_ranks(1, [](const ProcessGroup& world) {
     const DeviceMesh mesh(dims_of(1, 1, 1, 1, 1), world);
     ParamTable table = make_table(mesh);
@@ -106,6 +106,9 @@ TEST(ShardedParam, NamesAreUnique) {
     ShardedParam again;
     again.name = "norm";
     again.shape = {3};
+    EXPECT_THROW(table.add(again, mesh), InternalError);
+    again.name = "partial over what nobody sums";
+    again.partial = {Axis::kPp};
     EXPECT_THROW(table.add(again, mesh), InternalError);
   });
 }
