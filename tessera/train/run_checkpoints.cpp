@@ -14,6 +14,7 @@
 #include "tessera/config/paths.h"
 #include "tessera/config/writer.h"
 #include "tessera/layout/model_spec.h"
+#include "tessera/parallel/initialize.h"
 #include "tessera/train/load_weights.h"
 
 namespace tessera {

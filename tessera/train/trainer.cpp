@@ -12,6 +12,8 @@
 #include "tessera/nn/scalar_type.h"
 #include "tessera/optim/grad_norm.h"
 #include "tessera/optim/lr_schedule.h"
+#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/router_biases.h"
 #include "tessera/planner/flops.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/dataset.h"

@@ -13,7 +13,7 @@
 #include "tessera/data/loader.h"
 #include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizer.h"
-#include "tessera/parallel/parallelize.h"
+#include "tessera/parallel/parallel_model.h"
 #include "tessera/parallel/pipeline_runtime.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
