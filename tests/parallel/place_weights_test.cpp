@@ -2,6 +2,7 @@
 
 #include "tessera/parallel/place_weights.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "tessera/comm/threads/run_ranks.h"
@@ -12,6 +13,8 @@
 
 namespace tessera {
 namespace {
+
+using test::dims_of;
 
 Config small() {
   Config config;
