@@ -13,8 +13,9 @@
 namespace tessera::test {
 namespace {
 
-const std::vector<std::string> kAxes = {"fsdp", "efsdp", "dp_replicate", "tp", "cp", "ep", "pp"};
-using AxisCounts = std::map<std::string, TrafficPlan>;
+const std::vector<Axis> kAxes = {Axis::kFsdp, Axis::kEfsdp, Axis::kDpReplicate, Axis::kTp,
+                                 Axis::kCp,   Axis::kEp,    Axis::kPp,          Axis::kEmbedding};
+using AxisCounts = std::map<Axis, TrafficPlan>;
 
 struct Counted {
   std::vector<AxisCounts> sent;   // [rank] in the second step
@@ -23,7 +24,7 @@ struct Counted {
 
 AxisCounts snapshot(const DeviceMesh& mesh) {
   AxisCounts counts;
-  for (const std::string& axis : kAxes) {
+  for (const Axis axis : kAxes) {
     for (const auto& [operation, count] : mesh[axis].stats().operations) {
       counts[axis].operations[operation] = {count.calls, count.bytes};
     }
@@ -66,8 +67,8 @@ std::string text_of(const AxisCounts& counts) {
   std::string text;
   for (const auto& [axis, traffic] : counts) {
     for (const auto& [operation, count] : traffic.operations) {
-      text += axis + " " + operation + ": " + std::to_string(count.bytes) + " bytes in " +
-              std::to_string(count.calls) + "\n";
+      text += std::string(axis_name(axis)) + " " + operation + ": " + std::to_string(count.bytes) +
+              " bytes in " + std::to_string(count.calls) + "\n";
     }
   }
   return text;
