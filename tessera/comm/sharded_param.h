@@ -19,7 +19,8 @@ namespace tessera {
 struct ShardedParam {
   std::string name;            // Hugging Face name; stacked experts hold "{e}"
   std::vector<int64_t> shape;  // of the whole model
-  std::vector<AxisCut> cuts;   // outer to inner: tp (or ep), then fsdp (or efsdp)
+  ParamRole role = ParamRole::kNorm;
+  std::vector<AxisCut> cuts;  // outer to inner: tp (or ep), then fsdp (or efsdp)
   /// Axes over which the gradient must still be summed when the backward passes are over. An axis
   /// that also cuts, with copies: summed over the copies.
   std::vector<Axis> partial;

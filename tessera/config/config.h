@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/config/model_config.h"
+#include "tessera/config/optimizer_kind.h"
 
 namespace tessera {
 
@@ -87,7 +88,8 @@ struct ParallelismConfig {
 };
 
 struct OptimizerConfig {
-  std::string type = "AdamW";  // AdamW, SGD
+  std::string type = "AdamW";                 // of `kind`
+  std::shared_ptr<const OptimizerKind> kind;  // set by load_config: null for an unknown type
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.01;

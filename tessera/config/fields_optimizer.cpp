@@ -4,8 +4,7 @@ namespace tessera {
 
 std::vector<Field> optimizer_fields() {
   return {
-      TESSERA_FIELD(optimizer.type, kHonoured, "SGD serves proofs. Muon is not built.")
-          .one_of("AdamW, SGD"),
+      TESSERA_FIELD(optimizer.type, kHonoured, "SGD serves proofs. Muon is not built."),
       TESSERA_FIELD(optimizer.betas, kHonoured, "AdamW: two decays of the moments, in [0, 1)."),
       TESSERA_FIELD(optimizer.eps, kHonoured, "AdamW: added to the root of the second moment.")
           .at_least(0),

@@ -68,6 +68,9 @@ std::string meaning_of(const Field& field) {
   std::string out(field.doc);
   const bool bounded = !std::isinf(field.minimum) || !std::isinf(field.maximum);
   if (!field.choices.empty()) out += " Value " + choice_rule(field) + ".";
+  if (field.path == "optimizer.type") {
+    out += " Value must be one of " + builtin_optimizers().names() + ".";
+  }
   if (bounded) out += " Value " + bounds_rule(field) + ".";
   std::string names;
   const size_t dot = field.path.rfind('.');

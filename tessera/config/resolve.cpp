@@ -75,6 +75,7 @@ void set_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule) {
 }
 
 void resolve(Config& config, const IsGiven& given) {
+  config.optimizer.kind = builtin_optimizers().find(config.optimizer.type);
   if (!config.model.model_type.empty()) resolve_model(config, given);
   resolve_schedule(config, given);
 }

@@ -12,13 +12,19 @@
 namespace tessera {
 namespace {
 
+bool is_idle_for_optimizer(const OptimizerConfig& optimizer, std::string_view path) {
+  constexpr std::string_view kSection = "optimizer.";
+  if (!optimizer.kind || !path.starts_with(kSection)) return false;
+  const std::string_view key = path.substr(kSection.size());
+  return builtin_optimizers().is_of_some(key) && !optimizer.kind->has(key);
+}
+
 // Keys that mean nothing in this run; written only where they differ from their default, so that
 // reading the text again neither loses them nor names them all.
 bool is_idle(const Config& config, const Field& field) {
   const std::string_view path = field.path;
   if (field.effect != Effect::kHonoured) return true;
-  if (path == "optimizer.betas" || path == "optimizer.eps") return config.optimizer.type == "SGD";
-  if (path == "optimizer.momentum") return config.optimizer.type != "SGD";
+  if (is_idle_for_optimizer(config.optimizer, path)) return true;
   return (!config.model.is_mla() && (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
          (!config.model.is_moe() && holds(kExpertKeys, path));
 }

@@ -1,10 +1,13 @@
 #pragma once
 
+// What all optimizers have: the masters that they move, the state that they keep between updates,
+// and the number of updates. The trainer steps one, the checkpoint saves its state.
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/comm/sharded_param.h"
@@ -12,29 +15,46 @@
 
 namespace tessera {
 
-/// Whether weight decay applies to a parameter. First hit wins: an include rule, an exclude rule,
-/// one dimension or less, a name that ends in ".bias", else yes. A rule matches by equality,
-/// substring or glob, against the Hugging Face name or MindFormers' name of the parameter.
-bool is_decayed(const OptimizerConfig& config, const std::string& name, size_t dimensions);
+/// Parameters that take the same weight decay.
+struct DecayGroup {
+  double weight_decay = 0.0;
+  std::vector<size_t> params;  // rows of the table that are trained and have something in them
+};
 
 /// Updates the masters of a table from its finished gradients.
 class Optimizer {
  public:
+  /// State of zeros for every row of `table`, in the slots that config.kind lists. `table` must
+  /// outlive the optimizer.
+  Optimizer(const OptimizerConfig& config, ParamTable& table);
   virtual ~Optimizer() = default;
+
   /// One update with rate `lr`; every gradient is first multiplied by `gradient_scale` (clipping).
-  virtual void step(double lr, double gradient_scale) = 0;
+  void step(double lr, double gradient_scale);
+
   /// State tensors of parameter i of the table, by name ("exp_avg", …), shaped like its box.
-  virtual std::vector<std::pair<std::string, at::Tensor>> state(size_t param) const = 0;
+  const std::vector<std::pair<std::string, at::Tensor>>& state(size_t param) const {
+    return state_[param];
+  }
   /// Updates made so far (for the bias correction), and its restoration.
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 
  protected:
+  /// Moves the masters of `group` by their scaled gradients; this is update updates() + 1.
+  virtual void update(const DecayGroup& group, double lr) = 0;
+
+  ShardedParam& param(size_t i) { return *table_.params()[i]; }
+  /// The tensor of a parameter in the slot at place `slot` of the list of config.kind.
+  at::Tensor& slot(size_t param, size_t slot) { return state_[param][slot].second; }
+  const OptimizerConfig& config() const { return config_; }
+
+ private:
+  OptimizerConfig config_;
+  ParamTable& table_;
+  std::vector<std::vector<std::pair<std::string, at::Tensor>>> state_;  // by row of the table
+  std::vector<DecayGroup> groups_;
   int64_t updates_ = 0;
 };
-
-/// AdamW (Loshchilov and Hutter 2019, as torch.optim.AdamW computes it) or SGD with momentum and
-/// weight decay (torch.optim.SGD), by config.type. `table` must outlive it.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, ParamTable& table);
 
 }  // namespace tessera

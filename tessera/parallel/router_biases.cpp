@@ -30,6 +30,7 @@ void add_router_biases(ParallelModel& model, Decoder& decoder, const ModelConfig
       ShardedParam row;
       row.name = spec.name;
       row.shape = spec.shape;
+      row.role = spec.role;
       row.cuts = placement.cuts;
       row.partial = placement.partial;
       row.trainable = spec.trainable;

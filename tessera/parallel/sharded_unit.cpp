@@ -60,6 +60,7 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
       ShardedParam row;
       row.name = part.name;
       row.shape = part.shape;
+      row.role = part.role;
       row.cuts = part.placement.cuts;
       row.partial = part.placement.partial;
       row.expert = axis_ == Axis::kEfsdp;

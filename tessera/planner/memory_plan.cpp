@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/error.h"
 #include "tessera/base/message_size.h"
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/resharding.h"
@@ -11,9 +12,10 @@
 namespace tessera {
 namespace {
 
-int64_t moments_per_element(const OptimizerConfig& optimizer) {
-  if (optimizer.type == "SGD") return optimizer.momentum != 0.0 ? 1 : 0;
-  return optimizer.amsgrad ? 3 : 2;
+// Tensors that the optimizer keeps for each parameter of this role.
+int64_t moments_of(const OptimizerConfig& optimizer, ParamRole role) {
+  TESSERA_CHECK(optimizer.kind != nullptr, "a plan for an optimizer whose kind is not known");
+  return static_cast<int64_t>(optimizer.kind->slots(optimizer, role).size());
 }
 
 // In which a parameter is kept between steps; it is rounded to that before it is used.
@@ -75,13 +77,15 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
                        const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank,
                        bool processes) {
   MemoryPlan plan;
-  int64_t constants = 0;
+  int64_t constants = 0, moments = 0;
   std::vector<int64_t> gathered;
   for (const ModelUnit& unit : stage.units) {
     constants += unit.constants;
     for (const TensorGroup& group : unit.tensors) {
       const Placement placement = place_parameter(group.role, config.model, dims);
-      plan.parameters += held_elements(group, placement, dims, rank).own;
+      const int64_t own = held_elements(group, placement, dims, rank).own;
+      plan.parameters += own;
+      moments += own * moments_of(config.optimizer, group.role);
     }
     gathered.push_back(0);
     for (const WeightGroup& group : weight_groups(config, dims, unit, rank, processes)) {
@@ -89,11 +93,11 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
     }
   }
   const int64_t element = size_of(master_dtype(config.model));
-  const int64_t moments = moments_per_element(config.optimizer);
   constants *= size_of(config.model.moe_router_dtype);
   plan.weights = plan.parameters * element + constants;
   plan.gradients = plan.parameters * element;
-  plan.moments = (plan.parameters * element + constants) * moments;
+  plan.moments =
+      moments * element + constants * moments_of(config.optimizer, ParamRole::kRouterBias);
   if (resharding(config, dims).keep_all_step) {
     for (const int64_t bytes : gathered) plan.gathered += bytes;
   } else {

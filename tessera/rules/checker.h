@@ -18,7 +18,8 @@ class Checker {
       : config(config), provenance_(provenance), issues_(issues) {}
 
   const Config& config;
-  ParallelDims dims;  // good only while dims_ok
+  const OptimizerTable& optimizers = builtin_optimizers();  // that optimizer.type may name
+  ParallelDims dims;                                        // good only while dims_ok
   bool dims_ok = false;
   bool model_ok = true;  // there is a model of a known family
 

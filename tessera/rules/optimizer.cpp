@@ -4,15 +4,45 @@
 
 #include "tessera/config/field.h"
 #include "tessera/config/schedule_keys.h"
+#include "tessera/config/suggest.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {
 
+namespace {
+
+// What the reference has and this program has not.
+constexpr std::string_view kUnbuilt = "Muon";
+
+void check_kind(Checker& check) {
+  const std::string& type = check.config.optimizer.type;
+  const std::string rule = "must be one of " + check.optimizers.names();
+  if (type == kUnbuilt) {
+    check.error("optimizer.type", type + " is not built; " + rule);
+    return;
+  }
+  std::vector<std::string> names;
+  for (const auto& row : check.optimizers.rows()) names.push_back(row->name);
+  check.error("optimizer.type", rule, nearest_word(type, names));
+}
+
+// Keys that only other optimizers have.
+void name_keys_of_others(Checker& check) {
+  constexpr std::string_view kSection = "optimizer.";
+  for (const Field& field : all_fields()) {
+    if (!field.path.starts_with(kSection) || !check.given(field.path)) continue;
+    const std::string_view key = field.path.substr(kSection.size());
+    if (check.optimizers.is_of_some(key) && !check.config.optimizer.kind->has(key)) {
+      check.no_effect(field.path);
+    }
+  }
+}
+
+}  // namespace
+
 void check_optimizer(Checker& check) {
   const OptimizerConfig& o = check.config.optimizer;
-  if (check.good({"optimizer.type"}) && o.type.empty()) {
-    check.error("optimizer.type", "must be one of AdamW, SGD");
-  }
+  if (!o.kind) check_kind(check);
   if (o.betas.size() != 2) {
     check.error("optimizer.betas", "must be exactly two numbers");
   } else if (std::ranges::any_of(o.betas, [](double b) { return !(b >= 0.0 && b < 1.0); })) {
@@ -21,13 +51,7 @@ void check_optimizer(Checker& check) {
   if (check.good({"optimizer.momentum"}) && o.momentum >= 1.0) {
     check.error("optimizer.momentum", "must be at least 0 and below 1");
   }
-  const bool sgd = o.type == "SGD";
-  if (!sgd && check.given("optimizer.momentum")) check.no_effect("optimizer.momentum");
-  if (sgd) {
-    for (const std::string_view key : {"optimizer.betas", "optimizer.eps"}) {
-      if (check.given(key)) check.no_effect(key);
-    }
-  }
+  if (o.kind) name_keys_of_others(check);
   for (const auto& [path, rules] :
        {std::pair{"optimizer.weight_decay_include", &o.weight_decay_include},
         std::pair{"optimizer.weight_decay_exclude", &o.weight_decay_exclude}}) {

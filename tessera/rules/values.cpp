@@ -15,7 +15,6 @@ struct Unbuilt {
   std::string_view value;
 };
 constexpr Unbuilt kUnbuilt[] = {
-    {"optimizer.type", "Muon"},
     {"train_dataset.dataloader.type", "MindDataset"},
     {"train_dataset.dataloader.type", "HFDataLoader"},
 };

@@ -53,7 +53,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       config_.model.hidden_size, scalar_type(config_.model.compute_dtype),
       [this](LayerContext& context) { model_->decoders.front()->prepare(context); });
   pipeline_->set_timeline(options_.timeline);
-  optimizer_ = make_optimizer(config_.optimizer, model_->table);
+  optimizer_ = make_optimizer(config_.optimizer, model_->table, mesh_, options_.optimizers);
   checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
                                                   *optimizer_, mesh_);
   step_ = checkpoints_->start();

@@ -12,7 +12,7 @@
 #include "tessera/config/config.h"
 #include "tessera/data/loader.h"
 #include "tessera/layout/batch_plan.h"
-#include "tessera/optim/optimizer.h"
+#include "tessera/optim/optimizers.h"
 #include "tessera/parallel/parallel_model.h"
 #include "tessera/parallel/pipeline_runtime.h"
 #include "tessera/train/faults.h"
@@ -36,6 +36,7 @@ struct TrainerOptions {
   /// Set by a signal: the run ends after the current step, on all ranks alike.
   const std::atomic<int>* stop_signal = nullptr;
   Faults faults;
+  OptimizerMakers optimizers = builtin_optimizer_makers();  // that config.optimizer.type may name
   Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer
 };
 

@@ -1,4 +1,4 @@
-#include "tessera/optim/optimizer.h"
+#include "tessera/optim/optimizers.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/optim/grad_norm.h"
+#include "tessera/optim/weight_decay.h"
 
 namespace tessera {
 namespace {
@@ -34,7 +35,8 @@ TEST(Decay, RulesKnowMindFormersNames) {
 }
 
 // A table of one matrix and one vector with gradients, on one rank.
-void with_table(at::ScalarType dtype, const std::function<void(ParamTable&)>& use) {
+void with_table(at::ScalarType dtype,
+                const std::function<void(ParamTable&, const DeviceMesh&)>& use) {
   run_ranks(1, [&](const ProcessGroup& world) {
     const DeviceMesh mesh(ParallelDims{}, world);
     ParamTable table;
@@ -48,18 +50,19 @@ void with_table(at::ScalarType dtype, const std::function<void(ParamTable&)>& us
       row.value = at::linspace(-1, 1, row.box.numel(), options).view(shape).clone();
       row.grad = at::linspace(0.3, -0.2, row.box.numel(), options).view(shape).clone();
     }
-    use(table);
+    use(table, mesh);
   });
 }
 
 // torch.optim.AdamW's formula, written out.
 TEST(AdamW, IsTheFormula) {
-  with_table(at::kDouble, [](ParamTable& table) {
+  with_table(at::kDouble, [](ParamTable& table, const DeviceMesh& mesh) {
     OptimizerConfig config;
+    config.kind = builtin_optimizers().find("AdamW");
     config.betas = {0.9, 0.95};
     config.eps = 1e-3;
     config.weight_decay = 0.1;
-    const auto optimizer = make_optimizer(config, table);
+    const auto optimizer = make_optimizer(config, table, mesh);
     struct State {
       double p, m = 0, v = 0;
     };
@@ -97,12 +100,13 @@ TEST(AdamW, IsTheFormula) {
 }
 
 TEST(Sgd, MomentumAndDecayAreTheFormula) {
-  with_table(at::kDouble, [](ParamTable& table) {
+  with_table(at::kDouble, [](ParamTable& table, const DeviceMesh& mesh) {
     OptimizerConfig config;
     config.type = "SGD";
+    config.kind = builtin_optimizers().find("SGD");
     config.momentum = 0.9;
     config.weight_decay = 0.1;
-    const auto optimizer = make_optimizer(config, table);
+    const auto optimizer = make_optimizer(config, table, mesh);
     ShardedParam& matrix = *table.params()[0];
     const at::Tensor p0 = matrix.value.clone(), g = matrix.grad.clone();
     optimizer->step(0.1, 1.0);

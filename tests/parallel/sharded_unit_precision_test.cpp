@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/comm/threads/run_ranks.h"
-#include "tessera/optim/optimizer.h"
+#include "tessera/optim/optimizers.h"
 #include "tessera/parallel/sharded_unit.h"
 
 namespace tessera {
@@ -38,6 +38,7 @@ struct OneWeight {
 OptimizerConfig sgd() {
   OptimizerConfig config;
   config.type = "SGD";
+  config.kind = builtin_optimizers().find("SGD");
   config.momentum = 0;
   config.weight_decay = 0;
   return config;
@@ -52,7 +53,7 @@ TEST(MasterWeights, MoveUnderBfloat16Storage) {
         const DeviceMesh mesh(dims_of(ranks), world);
         OneWeight s(mesh, at::kBFloat16, use);
         s.row().value.fill_(1.0);
-        const auto optimizer = make_optimizer(sgd(), s.table);
+        const auto optimizer = make_optimizer(sgd(), s.table, mesh);
         for (int step = 0; step < 10; ++step) {
           s.unit->unshard();
           s.unit->end_use(true);
