@@ -14,7 +14,7 @@ namespace {
 TEST(MeetingPoint, AClientOfTheStoreWaitsAlone) {
   MeetingOptions options;
   options.master_port = test::free_port();
-  options.timeout = std::chrono::seconds(5);
+  options.timeout = std::chrono::seconds(600);
   MeetingPoint point(options);
   const auto first = point.store().clone();
   const auto second = point.store().clone();

@@ -42,7 +42,7 @@ inline const char* transport_name(Transport transport) {
 /// do.
 inline void run_process_ranks(int n, Transport transport,
                               const std::function<void(const ProcessGroup& world)>& fn,
-                              double timeout_seconds = 60) {
+                              double timeout_seconds = 600) {
   if (transport == Transport::kLocal) return run_ranks(n, fn);
   const int port = free_port();
   run_ranks(n, [&](const ProcessGroup& threads) {

@@ -16,11 +16,9 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using Seconds = std::chrono::duration<double>;
 
 struct Ended {
   int code = 0;
-  double seconds = 0.0;
   std::string out;
   std::string err;
 };
@@ -46,7 +44,6 @@ class WorkerGroup : public testing::Test {
     Ended ended;
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const auto begin = std::chrono::steady_clock::now();
     try {
       ended.code = run_worker_group(list, options_);
     } catch (...) {
@@ -54,7 +51,6 @@ class WorkerGroup : public testing::Test {
       testing::internal::GetCapturedStderr();
       throw;
     }
-    ended.seconds = Seconds(std::chrono::steady_clock::now() - begin).count();
     ended.out = testing::internal::GetCapturedStdout();
     ended.err = testing::internal::GetCapturedStderr();
     return ended;
@@ -114,8 +110,9 @@ TEST_F(WorkerGroup, EchoCopiesOneLogWhole) {
 TEST_F(WorkerGroup, FirstFailureIsReportedOnceWithItsErrorAndTheEndOfItsLog) {
   const Ended ended = run(workers(
       4,
-      "if [ $RANK = 2 ]; then echo step 1; echo step 2; echo 'error: bad news'; exit 5; fi; "
-      "sleep 0.3; echo 'error: peer lost'; exit 3"));
+      "if [ $RANK = 2 ]; then echo step 1; echo step 2; echo 'error: bad news'; touch $DIR/said; "
+      "exit 5; fi; while ! [ -e $DIR/said ]; do sleep 0.05; done; sleep 0.3; echo 'error: peer "
+      "lost'; exit 3"));
   EXPECT_EQ(ended.code, 5);
   EXPECT_THAT(ended.err, HasSubstr("rank 2 failed with exit code 5"));
   EXPECT_EQ(occurrences(ended.err, "error: bad news"), 1);
@@ -127,7 +124,9 @@ TEST_F(WorkerGroup, FirstFailureIsReportedOnceWithItsErrorAndTheEndOfItsLog) {
 TEST_F(WorkerGroup, ALostPeerIsNotTheCause) {
   // Rank 0 notices first and leaves with 3; rank 1 is what is wrong.
   const Ended ended =
-      run(workers(2, "if [ $RANK = 1 ]; then sleep 0.4; echo 'error: mine'; exit 1; fi; exit 3"));
+      run(workers(2,
+                  "if [ $RANK = 1 ]; then while ! [ -e $DIR/left ]; do sleep 0.05; done; "
+                  "sleep 0.4; echo 'error: mine'; exit 1; fi; touch $DIR/left; exit 3"));
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1 failed with exit code 1"));
 }
@@ -142,7 +141,7 @@ TEST_F(WorkerGroup, EchoedErrorAppearsOnceAndLast) {
   const Ended ended =
       run(workers(2,
                   "if [ $RANK = 0 ]; then echo working; echo 'error: broken' >&2; exit 4; fi; "
-                  "sleep 30",
+                  "sleep 10000",
                   /*echoed=*/0));
   EXPECT_EQ(ended.code, 4);
   EXPECT_EQ(ended.out, "working\n");
@@ -150,7 +149,7 @@ TEST_F(WorkerGroup, EchoedErrorAppearsOnceAndLast) {
   EXPECT_EQ(occurrences(ended.out + ended.err, "working"), 1);
 }
 
-TEST_F(WorkerGroup, AKilledWorkerIsCodeThreeAndTheOthersEndInTime) {
+TEST_F(WorkerGroup, AKilledWorkerIsCodeThreeAndTheOthersEnd) {
   options_.settle = std::chrono::milliseconds(300);
   options_.terminate = std::chrono::milliseconds(500);
   const Ended ended =
@@ -158,14 +157,13 @@ TEST_F(WorkerGroup, AKilledWorkerIsCodeThreeAndTheOthersEndInTime) {
                   "if [ $RANK = 1 ]; then echo last words; kill -9 $$; fi; "
                   "trap '' TERM; echo $$ > $DIR/pid$RANK; while :; do sleep 0.1; done"));
   EXPECT_EQ(ended.code, 3);
-  EXPECT_LT(ended.seconds, 3.0);
   EXPECT_THAT(ended.err, HasSubstr("rank 1 was killed by signal 9"));
   EXPECT_THAT(ended.err, HasSubstr("last words"));
   for (const char* name : {"pid0", "pid2", "pid3"}) EXPECT_TRUE(gone(pid_in(name))) << name;
 }
 
 TEST_F(WorkerGroup, WhatAWorkerStartedEndsWithIt) {
-  const Ended ended = run(workers(1, "sleep 60 & echo $! > $DIR/child; exit 7"));
+  const Ended ended = run(workers(1, "sleep 10000 & echo $! > $DIR/child; exit 7"));
   EXPECT_EQ(ended.code, 7);
   EXPECT_TRUE(gone(pid_in("child")));
 }
@@ -180,7 +178,7 @@ TEST_F(WorkerGroup, ThoseThatEndByThemselvesAreNotDisturbed) {
 }
 
 TEST_F(WorkerGroup, AProgramThatIsMissingIsNamed) {
-  std::vector<Worker> list = workers(2, "sleep 60");
+  std::vector<Worker> list = workers(2, "sleep 10000");
   list[1].program.argv[0] = "/no/such/program";
   try {
     run(list);
@@ -242,7 +240,6 @@ TEST_F(WorkerGroup, ASecondSignalKills) {
   Interrupter user({SIGINT, SIGINT}, [&] { pid_in("pid0"), pid_in("pid1"); });
   const Ended ended = run(list);
   EXPECT_EQ(ended.code, 128 + SIGINT);
-  EXPECT_LT(ended.seconds, 5.0);
 }
 
 TEST_F(WorkerGroup, WorkersDieWithAKilledLauncher) {

@@ -11,7 +11,6 @@ struct CommandResult {
   int code = -1;  // 128 + n when signal n ended it
   std::string out;
   std::string err;
-  double seconds = 0.0;
 };
 
 /// Runs a shell command in `folder`, for at most two minutes.

