@@ -1,5 +1,6 @@
 #include "tessera/launcher/worker_environment.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -44,13 +45,54 @@ class Reader {
   const Environment& environment_;
 };
 
-// "node[01-04,7],other" -> "node01"
-std::string first_host(const std::string& list) {
-  const size_t bracket = list.find('[');
-  const size_t comma = list.find(',');
-  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
-  const size_t end = list.find_first_of(",-]", bracket);
-  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+// "rack[0-1]node[01-04,7]-ib,other" -> "rack0node01-ib": each bracket gives its first number.
+// Throws ConfigError that names the variable for a text that is no host list.
+std::string first_host(const std::string& variable, const std::string& list) {
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError("environment variable " + variable + "=" + list + ": " + why +
+                      "; MASTER_ADDR=HOST overrides it");
+  };
+  std::string host;
+  for (size_t i = 0; i < list.size() && list[i] != ','; ++i) {
+    if (list[i] == ']') refuse("] without [");
+    if (list[i] != '[') {
+      host += list[i];
+      continue;
+    }
+    const size_t close = list.find(']', i);
+    if (close == std::string::npos) refuse("[ without ]");
+    const std::string inside = list.substr(i + 1, close - i - 1);
+    const size_t digits = std::min(inside.find_first_not_of("0123456789"), inside.size());
+    const bool only_ranges = inside.find_first_not_of("0123456789,-") == std::string::npos;
+    if (digits == 0 || !only_ranges) refuse("brackets hold numbers and ranges, as [01-04,7]");
+    host += inside.substr(0, digits);
+    i = close;
+  }
+  if (host.empty()) refuse("the first host has no name");
+  return host;
+}
+
+// "2(x3),1" and node 3 -> 1: the tasks of one node; none when the text does not tell.
+std::optional<int64_t> tasks_of_node(const std::string& list, int64_t node) {
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const char* stop = list.data() + end;
+    int64_t tasks = 0;
+    int64_t nodes = 1;
+    const auto read = std::from_chars(list.data() + begin, stop, tasks);
+    if (read.ec != std::errc() || tasks < 1) return std::nullopt;
+    if (read.ptr != stop) {
+      if (stop - read.ptr < 4 || read.ptr[0] != '(' || read.ptr[1] != 'x') return std::nullopt;
+      const auto times = std::from_chars(read.ptr + 2, stop, nodes);
+      if (times.ec != std::errc() || times.ptr + 1 != stop || *times.ptr != ')') {
+        return std::nullopt;
+      }
+    }
+    if (node < nodes) return tasks;
+    node -= nodes;
+    begin = end + 1;
+  }
+  return std::nullopt;
 }
 
 void read_master(const Reader& reader, WorkerEnvironment& worker) {
@@ -80,13 +122,17 @@ WorkerEnvironment from_slurm(const Reader& reader) {
   WorkerEnvironment worker;
   worker.source = "SLURM_PROCID, SLURM_STEP_NUM_TASKS";
   worker.rank = reader.needed("SLURM_PROCID", "SLURM_STEP_ID");
-  worker.world = reader.number("SLURM_STEP_NUM_TASKS")
-                     .value_or(reader.needed("SLURM_NTASKS", "SLURM_STEP_ID"));
+  const std::optional<int64_t> tasks = reader.number("SLURM_STEP_NUM_TASKS");
+  worker.world = tasks ? *tasks : reader.needed("SLURM_NTASKS", "SLURM_STEP_ID");
   worker.local_rank = reader.needed("SLURM_LOCALID", "SLURM_STEP_ID");
-  worker.local_world = reader.number("SLURM_NTASKS_PER_NODE").value_or(1);
+  const std::optional<int64_t> of_node =
+      tasks_of_node(reader.text("SLURM_STEP_TASKS_PER_NODE").value_or(""),
+                    reader.number("SLURM_NODEID").value_or(0));
+  worker.local_world = of_node ? *of_node : reader.number("SLURM_NTASKS_PER_NODE").value_or(1);
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+    if (reader.text("MASTER_ADDR")) break;  // read_master() takes that one
     if (const auto list = reader.text(name)) {
-      worker.master_addr = first_host(*list);
+      worker.master_addr = first_host(name, *list);
       break;
     }
   }

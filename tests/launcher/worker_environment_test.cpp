@@ -79,6 +79,46 @@ TEST(WorkerEnvironment, SlurmStep) {
   EXPECT_EQ(worker->job_id, "1234567.2");
 }
 
+TEST(WorkerEnvironment, SlurmStepWithoutOptionalVariables) {
+  const auto worker = read({{"SLURM_PROCID", "3"},
+                            {"SLURM_STEP_ID", "0"},
+                            {"SLURM_STEP_NUM_TASKS", "7"},
+                            {"SLURM_LOCALID", "0"},
+                            {"SLURM_NODEID", "3"},
+                            {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}});
+  ASSERT_TRUE(worker);
+  EXPECT_EQ(worker->world, 7);
+  EXPECT_EQ(worker->local_world, 1);
+}
+
+TEST(WorkerEnvironment, FirstHostOfTheWholeGrammar) {
+  std::map<std::string, std::string> step = {{"SLURM_PROCID", "0"},
+                                             {"SLURM_STEP_ID", "0"},
+                                             {"SLURM_NTASKS", "4"},
+                                             {"SLURM_LOCALID", "0"},
+                                             {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}};
+  const auto host = [&](const std::string& list) {
+    step["SLURM_STEP_NODELIST"] = list;
+    return read(step)->master_addr;
+  };
+  EXPECT_EQ(host("gpu[1-4]-ib"), "gpu1-ib");
+  EXPECT_EQ(host("rack[0-1]node[1-4]"), "rack0node1");
+  EXPECT_EQ(host("r[007,9]n[010-012]-ib,other[1-2]"), "r007n010-ib");
+  EXPECT_EQ(read(step)->local_world, 4);
+  for (const char* wrong : {"gpu[1-4", "gpu]1", "gpu[]", "gpu[a-b]", "gpu[1[2]]", ",b"}) {
+    try {
+      host(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find(std::string("SLURM_STEP_NODELIST=") + wrong), std::string::npos) << text;
+      EXPECT_NE(text.find("MASTER_ADDR"), std::string::npos) << text;
+    }
+  }
+  step["MASTER_ADDR"] = "head";
+  EXPECT_EQ(host("gpu[1-4"), "head");
+}
+
 TEST(WorkerEnvironment, ABatchScriptIsNoWorker) {
   EXPECT_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}}));
 }
