@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tessera/schedule/pipeline_schedule.h"
+#include "tessera/schedule/schedule_options.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Faults that can be planted on purpose, to see that they are found and named (`tessera parity
+// Faults that can be injected on purpose, to see that they are found and named (`tessera parity
 // --plant`). A run without them never looks further than `none()`.
 
 #include <cstdint>

@@ -16,7 +16,7 @@ struct ParityOptions {
   int64_t ranks = 1;
   int64_t steps = 3;
   DType dtype = DType::kFloat64;
-  Faults faults;  // planted in the layout, not in the reference
+  Faults faults;  // injected into the layout, not in the reference
 };
 
 /// One number or tensor that differs. `difference` is relative: of scalars to the reference, of
