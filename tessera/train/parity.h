@@ -22,7 +22,7 @@ struct ParityOptions {
 /// One number or tensor that differs. `difference` is relative: of scalars to the reference, of
 /// tensors max|a - b| over the norm of b.
 struct ParityFinding {
-  /// "activations behind the attention of layer 1, step 1", "loss of step 1", "gradient of
+  /// "activations after the attention of layer 1, step 1", "loss of step 1", "gradient of
   /// lm_head.weight", "gradient norm of step 1", "value of …".
   std::string what;
   double difference = 0;

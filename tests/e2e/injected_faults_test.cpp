@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"dk_of_a_hop_lost", "drop_key_gradient:layer 1", "llama_sgd64", ring(4),
                           "gradient of model.layers.1.self_attn.k_proj.weight", "fsdp"},
                     Fault{"positions_not_split", "contiguous_positions", "llama_sgd64", ring(2),
-                          "activations behind the attention of layer 0", ""}),
+                          "activations after the attention of layer 0", ""}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
