@@ -16,7 +16,7 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   const tessera::WorldOfProcess world = tessera::world_of_process(std::nullopt);
-  if (world.speaks()) tessera::name_without_effect(script.no_effect);
+  if (world.reports_for_all()) tessera::name_without_effect(script.no_effect);
   tessera::check_before_engine(script.config, script.overrides, world);
   tessera::become_engine(tessera::engine_command(script), world);
 }

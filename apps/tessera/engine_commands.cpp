@@ -74,7 +74,7 @@ void add_train(CLI::App& app, Command& command) {
       const WorldOfProcess world = world_of_process(flags->given_ranks());
       const Preflight checked = check_before_engine(flags->config, flags->overrides, world);
       if (flags->dry_run) {
-        if (world.speaks()) print_result(to_text(make_plan(checked.config, world.world)));
+        if (world.reports_for_all()) print_result(to_text(make_plan(checked.config, world.world)));
         return 0;
       }
       std::vector<std::string> engine = flags->engine("train", world);
@@ -105,7 +105,7 @@ void add_parity(CLI::App& app, Command& command) {
       ->check(CLI::IsMember({"float64", "float32", "bfloat16"}))
       ->capture_default_str();
   parity->add_option("--plant", flags->plant,
-                     "plants a fault in the layout, to see it found (below)");
+                     "injects a fault into the layout, to see it found (below)");
   parity->add_flag("--json", flags->json, "writes one JSON object");
   parity->footer(
       "Exit code 6: they differ; the first that does, in the order in which a step computes it, "
@@ -115,7 +115,7 @@ void add_parity(CLI::App& app, Command& command) {
       "tensors: the largest difference over the norm). Below float64 rounding may choose between "
       "two\n"
       "experts that are nearly tied; then it says so.\n\n"
-      "Faults to plant (UNIT: embedding, \"layer N\", \"layer N experts\" or head):\n"
+      "Faults to inject (UNIT: embedding, \"layer N\", \"layer N experts\" or head):\n"
       "  any layout        scale_gradient:UNIT  skip_reduction:UNIT  skip_partial:AXIS[:NAME]\n"
       "                    shift_labels  drop_micro_batch[:INDEX]  perturb_replica[:RANK]\n"
       "  tensor parallel   slice_gradient:UNIT  local_vocabulary\n"

@@ -1,10 +1,12 @@
 #pragma once
 
-// Says who is missing when an operation between devices does not complete. No call on the host
-// waits for such an operation, so none can fail; and what is missing is a start on another host.
-// Every rank therefore counts what it starts in each group, in its own memory. A thread looks now
-// and then whether the oldest operation is still there. Only when one takes too long do the ranks
-// write their counts into the store, and those that wait read who has not come as far as they have.
+// Says which rank is missing when an operation between devices does not complete. No call on the
+// host waits for such an operation, so no call can report that it hangs. An operation hangs because
+// some rank, often on another host, has not started it. Every rank therefore counts, in its own
+// memory, the operations that it starts in each group, and a thread of the rank looks at intervals
+// whether the oldest operation has completed. When one takes too long, every rank writes its counts
+// into the store. The ranks that wait read there which rank has started fewer operations than they
+// have.
 
 #include <c10/util/intrusive_ptr.h>
 

@@ -97,7 +97,7 @@ const std::string& ProcessGroup::name() const { return impl().name; }
 
 at::Device ProcessGroup::device() const { return impl().device(); }
 
-bool ProcessGroup::goes_on_behind() const { return impl().goes_on_behind(); }
+bool ProcessGroup::overlaps_compute() const { return impl().overlaps_compute(); }
 
 CommStats& ProcessGroup::stats() const { return impl().stats; }
 

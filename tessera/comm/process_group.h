@@ -85,9 +85,10 @@ class ProcessGroup {
   const std::string& name() const;        // the axis, for errors, traces and counters
   /// Where this rank computes. Tensors that travel are there or in host memory.
   at::Device device() const;
-  /// Whether an operation goes on while its members compute, so that there is something to hide;
-  /// not among threads of one process, where it takes no time but that of its copies.
-  bool goes_on_behind() const;
+  /// Whether an operation goes on while its members compute, so that computation can hide its time.
+  /// False among threads of one process: there the members copy the data themselves, and an
+  /// operation takes the time of these copies only.
+  bool overlaps_compute() const;
   CommStats& stats() const;
 
   /// Collective over this group: makes the groups of `members` (world ranks, every rank of this

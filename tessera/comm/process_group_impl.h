@@ -26,7 +26,7 @@ struct ProcessGroup::Impl {
   virtual std::shared_ptr<Impl> alias(const std::string& name) = 0;
   virtual at::Device device() const { return at::kCPU; }
 
-  virtual bool goes_on_behind() const { return false; }
+  virtual bool overlaps_compute() const { return false; }
   virtual Work all_gather(Tensors full, Tensors shards) = 0;
   virtual Work reduce_scatter(Tensors shards, Tensors full, bool accumulate) = 0;
   virtual Work all_reduce(Tensors tensors, ReduceOp op) = 0;

@@ -9,15 +9,16 @@
 namespace tessera {
 
 /// Runs `first` in this thread and `second` in a thread of its own, only one of them at a time: the
-/// turn passes whenever the one that has it waits for a collective, and when one ends. So what one
-/// waits for is under way while the other computes. Ends when both have.
+/// turn passes whenever the part that has it waits for a collective, and when one of them ends. So
+/// a collective that one part waits for goes on while the other part computes. Returns when both
+/// have ended.
 ///
 /// Where the turn passes depends on the waits alone, not on time: ranks whose parts wait for the
-/// same collectives start them in the same order. Messages (send, recv) do not pass it, as which
-/// there are may differ from rank to rank.
+/// same collectives start them in the same order. A wait for a message (send, recv)
+/// does not pass the turn, because ranks may have different messages.
 ///
-/// An error of one ends the other at its next collective, and is thrown here. The waits are
-/// recorded in `timeline`, which is told whose turn it is. Not nested.
+/// When one part throws, the other ends at its next collective, and the error is thrown here. The
+/// waits are recorded in `timeline`, which is told whose turn it is. Not nested.
 void run_in_turns(const std::function<void()>& first, const std::function<void()>& second,
                   Timeline* timeline = nullptr);
 

@@ -27,7 +27,7 @@ class Loader {
   void load(const Value& root) {
     keys_ = collect_keys(root, result_.issues);
     if (const std::string type = text_of("lr_scheduler.type"); !type.empty()) {
-      set_schedule_defaults(type, config().lr_scheduler);
+      set_lr_schedule_defaults(type, config().lr_scheduler);
     }
     for (const Given& key : keys_) {
       if (!is_model(key)) read(key, config());

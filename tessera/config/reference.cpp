@@ -6,7 +6,7 @@
 #include "tessera/config/family.h"
 #include "tessera/config/field.h"
 #include "tessera/config/field_rules.h"
-#include "tessera/config/schedule_keys.h"
+#include "tessera/config/lr_schedule_keys.h"
 
 namespace tessera {
 namespace {
@@ -98,7 +98,7 @@ std::string schedules() {
         "CosineWithRestartsAndWarmUpLR", "PolynomialWithWarmUpLR", "WarmUpStableDecayLR",
         "ConstantWithCoolDownLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts"}) {
     std::string keys;
-    for (const std::string_view key : schedule_keys(type)) {
+    for (const std::string_view key : lr_schedule_keys(type)) {
       keys += (keys.empty() ? "`" : ", `") + std::string(key) + "`";
     }
     out += "| `" + std::string(type) + "` | " + keys + " |\n";

@@ -69,7 +69,7 @@ void resolve_schedule(Config& config, const IsGiven& given) {
 
 }  // namespace
 
-void set_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule) {
+void set_lr_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule) {
   if (type == "CosineWithRestartsAndWarmUpLR") schedule.num_cycles = 1.0;
   if (type == "PolynomialWithWarmUpLR" || type == "WarmUpStableDecayLR") schedule.lr_end = 1e-7;
 }

@@ -12,7 +12,7 @@ namespace tessera {
 using IsGiven = std::function<bool(std::string_view path)>;
 
 /// Sets what depends on lr_scheduler.type; called before the section is read.
-void set_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule);
+void set_lr_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule);
 
 /// Fills in what the file leaves to be derived: kv heads, lengths, rotary scaling out of the keys
 /// that deepseek_v3 files use, steps out of ratios, the mask switch that follows the data.

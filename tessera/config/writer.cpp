@@ -7,7 +7,7 @@
 #include "tessera/config/field.h"
 #include "tessera/config/key_groups.h"
 #include "tessera/config/load.h"
-#include "tessera/config/schedule_keys.h"
+#include "tessera/config/lr_schedule_keys.h"
 
 namespace tessera {
 namespace {
@@ -41,7 +41,7 @@ bool is_left_out(const Config& config, const Config& defaults, const Field& fiel
   if (path.starts_with("train_dataset.")) return config.train_dataset.dataloader.type.empty();
   if (path.starts_with("lr_scheduler.")) {
     return config.lr_scheduler.type.empty() ||
-           !is_schedule_key(config.lr_scheduler.type, path.substr(path.find('.') + 1));
+           !is_lr_schedule_key(config.lr_scheduler.type, path.substr(path.find('.') + 1));
   }
   return false;
 }

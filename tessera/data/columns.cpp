@@ -30,12 +30,13 @@ SampleColumns make_columns(std::span<const int64_t> tokens, int64_t real,
     const bool no_label = i + 1 >= tokens.size() || is_pad(i + 1);
     columns.input_ids[i] = is_pad(i) ? 0 : tokens[i];
     columns.labels[i] = no_label ? 0 : tokens[i + 1];
-    columns.loss_mask[i] = !no_label && !(options.eod_mask_loss && is_eod(i));
+    columns.loss_mask[i] =
+        !no_label && tokens[i + 1] != options.ignored && !(options.eod_mask_loss && is_eod(i));
     columns.padded[i] = i >= read;
     columns.position_ids[i] = position++;
     if (!is_eod(i)) continue;
     if (options.reset_position_ids) position = 0;
-    if (options.packed() && i + 1 < s) columns.document_ends.push_back(static_cast<int64_t>(i) + 1);
+    if (options.packed && i + 1 < s) columns.document_ends.push_back(static_cast<int64_t>(i) + 1);
   }
   columns.document_ends.push_back(static_cast<int64_t>(s));
   return columns;

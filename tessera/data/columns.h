@@ -9,15 +9,11 @@ namespace tessera {
 struct ColumnOptions {
   int64_t eod = -1;  // id that ends a document; -1: none
   int64_t pad = -1;  // id that is not learnt and enters the model as 0; -1 or equal to eod: none
+  int64_t ignored = -100;  // a label of this id does not count; it enters the model as it is
   bool reset_position_ids = false;
-  bool reset_attention_mask = false;        // attention stops at document ends
-  bool create_compressed_eod_mask = false;  // the same, told as document ends
-  bool eod_mask_loss = false;               // an EOD as input carries no loss
-  bool add_extra_token = true;              // else labels are the tokens rotated left
-
-  /// Whether attention stops at document ends. The two switches mean the same thing here: no dense
-  /// mask is ever made.
-  bool packed() const { return reset_attention_mask || create_compressed_eod_mask; }
+  bool packed = false;          // attention stops at document ends
+  bool eod_mask_loss = false;   // an EOD as input carries no loss
+  bool add_extra_token = true;  // else labels are the tokens rotated left
 };
 
 /// One sample as the model sees it. Each array is [seq_length].
@@ -25,8 +21,10 @@ struct SampleColumns {
   std::vector<int64_t> input_ids;
   std::vector<int64_t> labels;  // labels[i] is the target of input_ids[i]; 0 where it was a pad
   std::vector<int64_t> position_ids;
-  std::vector<uint8_t> loss_mask;  // 1: the label at this place counts
-  std::vector<uint8_t> padded;     // 1: made up because the data ended, not read from a file
+  /// 1: the label at this place counts. Decided here and nowhere else: the loss, the number that
+  /// scales it and the number that is reported all follow this mask.
+  std::vector<uint8_t> loss_mask;
+  std::vector<uint8_t> padded;  // 1: made up because the data ended, not read from a file
   /// Ends (exclusive) of the documents, ascending; the last is seq_length. {seq_length} when the
   /// sample is not packed.
   std::vector<int64_t> document_ends;

@@ -160,7 +160,9 @@ MicroBatch Loader::load_micro_batch(int64_t step, int64_t micro_batch) const {
     batch.pieces.push_back(std::move(pieces));
   }
   TESSERA_CHECK_EQ(batch.input_ids.size(), batch.tokens);
-  if (count_ones(batch.padded) == 0) batch.padded.clear();
+  const int64_t made_up = count_ones(batch.padded);
+  if (made_up == 0) batch.padded.clear();
+  batch.real_tokens = batch.tokens - made_up;
   batch.unmasked_tokens = count_ones(batch.loss_mask);
   batch.next_unmasked_tokens = count_ones(batch.next_loss_mask);
   return batch;

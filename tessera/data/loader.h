@@ -67,9 +67,11 @@ struct MicroBatch {
   /// pieces[row][cp rank]: which places of the row each rank of the cp group holds.
   std::vector<std::vector<Pieces>> pieces;
 
-  /// Labels that count, among this rank's tokens.
+  /// Labels that count, among this rank's tokens: the sums of loss_mask and next_loss_mask.
   int64_t unmasked_tokens = 0;
   int64_t next_unmasked_tokens = 0;
+  /// Tokens of this rank that the loader did not make up: what experts are balanced over.
+  int64_t real_tokens = 0;
 };
 
 /// How long the data lasts, known before the first step.

@@ -36,7 +36,7 @@ Preflight check_before_engine(const std::string& config, const std::vector<std::
   options.world = world.world;
   if (world.worker) options.ranks_per_node = world.worker->local_world;
   Preflight checked = preflight(config, overrides, options);
-  if (world.speaks()) {
+  if (world.reports_for_all()) {
     report_or_throw(checked, config);
   } else if (!checked.ok()) {
     throw ConfigError(config + " was refused (rank 0 says why)");

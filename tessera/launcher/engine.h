@@ -16,7 +16,7 @@ struct WorldOfProcess {
   std::optional<WorkerEnvironment> worker;  // none: all ranks live in this process
 
   /// Whether this process writes what all workers would say alike.
-  bool speaks() const { return !worker || worker->rank == 0; }
+  bool reports_for_all() const { return !worker || worker->rank == 0; }
 };
 
 /// From --ranks, if given, and the environment. Throws ConfigError when both say something, or
@@ -24,7 +24,7 @@ struct WorldOfProcess {
 WorldOfProcess world_of_process(std::optional<int64_t> ranks);
 
 /// The checks before tessera-engine takes over; warnings and errors are written by the worker that
-/// speaks. Throws ConfigError with all errors (to the others with one line).
+/// reports for all. Throws ConfigError with all errors (to the others with one line).
 Preflight check_before_engine(const std::string& config, const std::vector<std::string>& overrides,
                               const WorldOfProcess& world);
 

@@ -6,6 +6,7 @@
 #include "tessera/planner/data_plan.h"
 #include "tessera/rules/checker.h"
 #include "tessera/rules/derive.h"
+#include "tessera/rules/presence.h"
 #include "tessera/rules/validate.h"
 
 namespace tessera {

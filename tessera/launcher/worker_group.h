@@ -39,7 +39,7 @@ class NodeLink {
 };
 
 struct WorkerGroupOptions {
-  std::string launcher = "msrun";          // who speaks
+  std::string launcher = "msrun";          // who writes the lines
   std::chrono::milliseconds settle{1000};  // after a failure, for the others to end by themselves
   std::chrono::milliseconds terminate{4000};  // after SIGTERM, before SIGKILL
   std::chrono::milliseconds leave{10000};     // after a forwarded signal, from the first end on

@@ -74,7 +74,6 @@ std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vect
     decoder->norm = make_norm(model, factory, kOutside, "model.norm.weight");
     decoder->head = std::make_unique<LossHead>();
     decoder->head->chunks = model.chunk_loss_num;
-    decoder->head->ignore_label = model.ignore_token_id;
     if (model.num_nextn_predict_layers > 0) {
       decoder->mtp = build_mtp(model, factory, make_layer(model, factory, model.num_hidden_layers),
                                !with_embedding);

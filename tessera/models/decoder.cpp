@@ -34,7 +34,7 @@ at::Tensor Decoder::run_embedding(const LayerContext& context) {
 }
 
 at::Tensor Decoder::run_head(const at::Tensor& x_TH, const LayerContext& context) {
-  return head->loss(norm->forward(x_TH), context.labels, context.loss_mask, context.loss_scale);
+  return head->loss(norm->forward(x_TH), context.labels, context.loss_mask, context.loss_scale());
 }
 
 Embedding& Decoder::mtp_embedding() {
@@ -45,7 +45,7 @@ Tensors Decoder::run_mtp(const at::Tensor& x_TH, const LayerContext& context) {
   LayerContext shifted = shifted_context(context);
   rope.fill(shifted);
   Tensors out = mtp->run(norm->forward(x_TH), mtp_embedding().forward(shifted.token_ids), shifted);
-  out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale);
+  out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale());
   out.insert(out.begin(), x_TH);
   return out;
 }

@@ -32,7 +32,7 @@ LayerContext shifted_context(const LayerContext& context) {
   shifted.labels = context.next_labels;
   shifted.loss_mask = context.next_loss_mask;
   shifted.positions = context.next_positions;
-  shifted.loss_scale = context.next_loss_scale;
+  shifted.predicts_next = true;
   return shifted;
 }
 

@@ -73,8 +73,8 @@ at::Tensor dropout(const at::Tensor& x_TH, double p, int64_t site, const LayerCo
   if (p == 0.0) return x_TH;
   const auto [begin, end] = context.residual_tokens;
   TESSERA_CHECK_EQ(x_TH.size(0), end - begin, "dropout works on the residual tokens");
-  return Dropout::apply(x_TH, static_cast<int64_t>(context.seed), context.step, site, p,
-                        context.sample_ids.narrow(0, begin, end - begin),
+  return Dropout::apply(x_TH, static_cast<int64_t>(context.step->seed), context.step->number, site,
+                        p, context.sample_ids.narrow(0, begin, end - begin),
                         context.in_sample.narrow(0, begin, end - begin));
 }
 

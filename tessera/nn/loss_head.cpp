@@ -91,8 +91,7 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
 
 at::Tensor LossHead::loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
                           const at::Tensor& mask_T, double loss_scale) {
-  const at::Tensor weights_T =
-      at::where(labels_T == ignore_label, 0.0, mask_T.to(at::kDouble) * loss_scale);
+  const at::Tensor weights_T = mask_T.to(at::kDouble) * loss_scale;
   return HeadLoss::apply(
       x_TH, weight->value, labels_T, weights_T,
       loss_chunk_tokens(x_TH.size(0), weight->value.size(0), chunks, /*cut=*/false),

@@ -50,8 +50,7 @@ struct Embedding {
 struct LossHead {
   Weight* weight = nullptr;  // [V, H]; own_weight, or the embedding's where they are tied
   std::unique_ptr<Weight> own_weight;
-  int64_t chunks = 0;           // pieces of tokens one after the other; 0: chosen by size
-  int64_t ignore_label = -100;  // tokens with this label count as masked
+  int64_t chunks = 0;  // pieces of tokens one after the other; 0: chosen by size
   LossHead() = default;
   LossHead(LossHead&&) = default;
   virtual ~LossHead() = default;

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// Places of a row that each row of the grid holds: its neighbours' pieces one after the other.
+// Places of a sample that each group of neighbours holds: its members' pieces one after the other.
 std::vector<std::vector<Range>> outer_pieces(const std::vector<std::vector<Range>>& of_ranks,
                                              int64_t inner) {
   std::vector<std::vector<Range>> outer;
@@ -73,14 +73,14 @@ class ContextCall : public AttentionCall {
     at::Tensor out_TND;
     {
       const at::NoGradGuard no_grad;
-      const TimelineSpan span(context_.timeline, "attention", "forward", context_.micro_batch,
+      const TimelineSpan span(context_.step->timeline, "attention", "forward", context_.micro_batch,
                               state_->pairs);
       out_TND = forward(std::move(plan));
     }
     return custom_gradient(
         {inputs_[0], inputs_[1], inputs_[2]}, out_TND,
         [state = state_, keys = keys_, inner = owner_.inner, async = owner_.async,
-         scale = owner_.scale, timeline = context_.timeline,
+         scale = owner_.scale, timeline = context_.step->timeline,
          micro_batch = context_.micro_batch](const at::Tensor& grad) {
           const TimelineSpan span(timeline, "attention", "backward", micro_batch, state->pairs);
           return backward(*state, *keys, inner, async, scale, grad);
@@ -135,7 +135,8 @@ class ContextCall : public AttentionCall {
     return result;
   }
 
-  // Query-key pairs of a micro-batch that this rank computes, of a head: of its share of the heads.
+  // Query-key pairs of a micro-batch that this rank computes, for one head of the layer on average:
+  // it computes all pairs of its group of neighbours, but only for its share of the heads.
   int64_t pairs_of(const KeyPlan& plan) const {
     int64_t pairs = 0;
     for (const auto& blocks : plan.mine) {
@@ -145,7 +146,7 @@ class ContextCall : public AttentionCall {
     return pairs / owner_.inner.size();
   }
 
-  // Blocks of this rank's queries with the keys of every row of the grid.
+  // Blocks of this rank's queries with the keys of every group of neighbours.
   KeyPlan plan() const {
     const int64_t inner = owner_.inner.size();
     const auto me = static_cast<size_t>(owner_.outer.rank());

@@ -21,17 +21,13 @@ CallFunction function_of(Decoder& decoder, const DecoderUnit& unit) {
     case Kind::kMtp:
       return [&decoder](const Tensors& inputs, const LayerContext& context) {
         Tensors out = decoder.run_mtp(inputs.at(0), context);
-        if (!context.recompute && context.sinks != nullptr) {
-          context.sinks->mtp_loss[context.micro_batch] = out[1].detach();
-        }
+        if (Sinks* sinks = context.sinks()) sinks->mtp_loss[context.micro_batch] = out[1].detach();
         return out;
       };
     case Kind::kHead:
       return [&decoder](const Tensors& inputs, const LayerContext& context) {
         at::Tensor loss = decoder.run_head(inputs.at(0), context);
-        if (!context.recompute && context.sinks != nullptr) {
-          context.sinks->loss[context.micro_batch] = loss.detach();
-        }
+        if (Sinks* sinks = context.sinks()) sinks->loss[context.micro_batch] = loss.detach();
         return Tensors{loss};
       };
   }

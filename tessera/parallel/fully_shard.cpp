@@ -50,7 +50,9 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
       use(calls[i], owner.at(weight));
     }
   }
-  model.chunks.emplace_back(std::move(calls), reshard);
+  model.chunks.emplace_back(std::move(calls), reshard, [&decoder](LayerContext& context) {
+    if (!context.rope_cos.defined()) decoder.prepare(context);
+  });
 }
 
 }  // namespace tessera

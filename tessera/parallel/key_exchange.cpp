@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "tessera/layout/size_choices.h"
-
 namespace tessera {
 namespace {
 
@@ -16,7 +14,7 @@ class Gathered : public KeyValues {
 
   void forward(const at::Tensor& k, const at::Tensor& v, BlockAttention& attention) override {
     const auto [keys, values, work] = gather(k, v);
-    attention.attend(k, v, plan_.mine[me()]);  // behind the gather
+    attention.attend(k, v, plan_.mine[me()]);  // while the others' are gathered
     Work(work).wait();
     for (size_t peer = 0; peer < plan_.mine.size(); ++peer) {
       if (peer != me()) attention.attend(part(keys, peer), part(values, peer), plan_.mine[peer]);
@@ -32,7 +30,7 @@ class Gathered : public KeyValues {
       attend_backward(s.grad_out, s.q, k, v, s.out, s.lse, plan_.mine[peer], s.scale, dq, to_dk,
                       to_dv);
     };
-    differentiate(me(), s.k, s.v);  // behind the gather
+    differentiate(me(), s.k, s.v);  // while the others' are gathered
     Work(work).wait();
     for (size_t peer = 0; peer < plan_.mine.size(); ++peer) {
       if (peer != me()) differentiate(peer, part(keys, peer), part(values, peer));
@@ -62,8 +60,8 @@ class Gathered : public KeyValues {
   ProcessGroup group_;
 };
 
-// In turn: in hop h every rank works on the keys and values of the rank h places before it, while
-// those of hop h + 1 are on their way. What no query sees is not sent.
+// In hop h every rank works on the keys and values of the rank h places before it, while the keys
+// and values of hop h + 1 are on their way. What no query sees is not sent.
 class Ring : public KeyValues {
  public:
   Ring(KeyPlan plan, ProcessGroup group) : plan_(std::move(plan)), group_(std::move(group)) {}
@@ -168,12 +166,9 @@ class Ring : public KeyValues {
 
 std::shared_ptr<KeyValues> make_key_exchange(KeyPlan plan, const ProcessGroup& group,
                                              KeyExchange how, const at::Tensor& k) {
-  if (group.size() == 1) how = KeyExchange::kRing;  // of no hops: nothing is copied
-  if (how == KeyExchange::kAuto) {
-    const auto bytes = 2 * static_cast<int64_t>(k.nbytes()) * group.size();
-    how = bytes <= kGatheredKeyBytes ? KeyExchange::kAllGather : KeyExchange::kRing;
+  if (travels_in_ring(how, group.size(), static_cast<int64_t>(k.nbytes()))) {
+    return std::make_shared<Ring>(std::move(plan), group);
   }
-  if (how == KeyExchange::kRing) return std::make_shared<Ring>(std::move(plan), group);
   return std::make_shared<Gathered>(std::move(plan), group);
 }
 

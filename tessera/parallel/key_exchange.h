@@ -1,7 +1,7 @@
 #pragma once
 
-// How the keys and values of the other rows of a context-parallel grid come to this rank's queries,
-// and their gradients back.
+// How the keys and values of the other groups of a context-parallel grid (layout/context_grid.h)
+// come to this rank's queries, and how their gradients come back.
 
 #include <ATen/core/Tensor.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tessera/comm/process_group.h"
+#include "tessera/layout/context_grid.h"
 #include "tessera/parallel/attention_blocks.h"
-#include "tessera/parallel/context_attention.h"
 
 namespace tessera {
 
@@ -19,7 +19,8 @@ struct KeyPlan {
   std::vector<bool> of_mine;                    // [peer]: whether its queries see my keys
 };
 
-/// Under which the gradient of a hop's keys travels in a ring; that of its values has the next.
+/// Tag of the messages that carry the gradient of keys in a ring. The gradient of values travels
+/// under the next tag.
 constexpr int64_t kRingKeyGradientTag = 2;
 
 /// What the backward of a call needs; all [R, L, heads, D], lse [R, N, L].
@@ -43,7 +44,7 @@ class KeyValues {
                         at::Tensor& dv) = 0;
 };
 
-/// `k` gives the size by which kAuto decides: ranks of a group decide alike.
+/// `k` gives the size by which kAuto decides; it is the same on all ranks of `group`.
 std::shared_ptr<KeyValues> make_key_exchange(KeyPlan plan, const ProcessGroup& group,
                                              KeyExchange how, const at::Tensor& k);
 

@@ -10,8 +10,9 @@
 
 namespace tessera {
 
-ModelChunk::ModelChunk(std::vector<Call> calls, Resharding resharding)
-    : calls_(std::move(calls)), resharding_(resharding) {
+ModelChunk::ModelChunk(std::vector<Call> calls, Resharding resharding,
+                       std::function<void(LayerContext&)> prepare)
+    : calls_(std::move(calls)), resharding_(resharding), prepare_(std::move(prepare)) {
   for (const Call& call : calls_) {
     for (ShardedUnit* unit : call.units) unit->add_use();
   }
@@ -48,7 +49,8 @@ ModelChunk::Saved ModelChunk::run(const Call& call, const std::vector<at::Tensor
 }
 
 ModelChunk::ForwardRun ModelChunk::begin_forward(std::vector<at::Tensor> inputs,
-                                                 const LayerContext& context) {
+                                                 LayerContext& context) {
+  if (prepare_) prepare_(context);
   ForwardRun run;
   run.chunk_ = this;
   run.frame_.context = &context;
@@ -56,7 +58,7 @@ ModelChunk::ForwardRun ModelChunk::begin_forward(std::vector<at::Tensor> inputs,
   return run;
 }
 
-bool ModelChunk::ForwardRun::step() {
+bool ModelChunk::ForwardRun::next_call() {
   if (next_ == chunk_->calls_.size()) return false;
   const Call& call = chunk_->calls_[next_];
   const TimelineSpan span(chunk_->timeline_, "forward", call.name, frame_.context->micro_batch);
@@ -94,7 +96,7 @@ ModelChunk::BackwardRun ModelChunk::begin_backward(std::vector<at::Tensor> outpu
   return run;
 }
 
-bool ModelChunk::BackwardRun::step() {
+bool ModelChunk::BackwardRun::next_call() {
   if (left_ == 0) return false;
   --left_;
   const Call& call = chunk_->calls_[left_];
@@ -136,9 +138,10 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   for (const at::Tensor& input : saved.inputs) {
     input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
   }
-  end_use(index, /*free=*/true, index - 1);  // of the first: beyond all calls
+  end_use(index, /*free=*/true, index - 1);  // the first call has no next one: index - 1 wraps
   const TimelineSpan span(timeline_, "reduce", call.name);
-  // Full gradients of two calls at most: those of the one before went on their way behind this one.
+  // The gradients of the call that was differentiated before were reduced while this one ran. They
+  // are awaited here, so that full gradients of two calls exist at most.
   for (ShardedUnit* unit : reducing_) unit->wait_reduce();
   reducing_ = call.units;
   for (ShardedUnit* unit : call.units) {

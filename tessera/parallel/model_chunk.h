@@ -1,8 +1,9 @@
 #pragma once
 
 // The part of the model that one pipeline chunk runs: a list of calls (embedding, layers, norm and
-// head), each differentiated by itself. Between two calls the graph is cut, so that weights can be
-// gathered before, freed after and reduced behind each of them by plain code in reading order.
+// head), each differentiated by itself. Between two calls the graph is cut, so that plain code in
+// reading order can gather weights before a call, free them after it and reduce its gradients while
+// the next call runs.
 
 #include <ATen/core/Tensor.h>
 
@@ -46,15 +47,17 @@ class ModelChunk {
   };
 
  public:
-  ModelChunk(std::vector<Call> calls, Resharding resharding);
+  /// `prepare` completes the context of a micro-batch before its first forward on this rank.
+  ModelChunk(std::vector<Call> calls, Resharding resharding,
+             std::function<void(LayerContext&)> prepare = {});
 
   /// The forward of one micro-batch, call by call, so that another micro-batch's backward can run
   /// in between. Keeps what the backward needs. Outputs are cut from the graph.
   class ForwardRun {
    public:
     /// Runs the next call; false when there is none left.
-    bool step();
-    /// After the last step.
+    bool next_call();
+    /// After the last call.
     std::vector<at::Tensor> take_outputs();
 
    private:
@@ -66,7 +69,8 @@ class ModelChunk {
   };
   class BackwardRun {
    public:
-    bool step();
+    /// Differentiates the call before; false when there is none left.
+    bool next_call();
     /// Gradients of the chunk's inputs; undefined for one without (token ids).
     std::vector<at::Tensor> take_input_grads();
 
@@ -80,7 +84,7 @@ class ModelChunk {
   };
 
   /// `context` must live until the backward of its micro-batch.
-  ForwardRun begin_forward(std::vector<at::Tensor> inputs, const LayerContext& context);
+  ForwardRun begin_forward(std::vector<at::Tensor> inputs, LayerContext& context);
   /// From the gradients of the chunk's outputs. `last_micro_batch`: of this chunk in this step.
   BackwardRun begin_backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
                              bool last_micro_batch);
@@ -102,13 +106,14 @@ class ModelChunk {
                                         std::vector<at::Tensor> output_grads, bool defer);
   void unshard(size_t call);
   void prefetch(size_t call);
-  /// `next` call in this pass, if there is one: what it uses too stays.
+  /// Ends a call's use of its weights. Weights that call `next` of this pass uses too stay.
   void end_use(size_t call, bool free, size_t next);
 
   std::vector<Call> calls_;
   Resharding resharding_;
+  std::function<void(LayerContext&)> prepare_;
   std::map<int64_t, Frame> frames_;     // by micro-batch
-  std::vector<ShardedUnit*> reducing_;  // those of the last backward
+  std::vector<ShardedUnit*> reducing_;  // whose gradients the last backward made
   Timeline* timeline_ = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/comm/turns.h"
+#include "tessera/schedule/make_schedule.h"
 
 namespace tessera {
 namespace {
@@ -28,16 +29,14 @@ class Stopwatch {
 }  // namespace
 
 PipelineRuntime::PipelineRuntime(const ScheduleOptions& options, std::vector<ModelChunk>& chunks,
-                                 const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype,
-                                 std::function<void(LayerContext&)> prepare)
+                                 const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype)
     : options_(options),
       chunks_(chunks),
       stages_(stages),
       hidden_(hidden),
       dtype_(dtype),
-      prepare_(std::move(prepare)),
       actions_(make_schedule(options).ranks.at(static_cast<size_t>(stages.rank()))) {
-  if (options.overlap_b_f && !stages.goes_on_behind() &&
+  if (options.overlap_b_f && !stages.overlaps_compute() &&
       stages.ranks()[static_cast<size_t>(stages.rank())] == 0) {
     log_info(
         "pipeline_parallel_overlap_b_f: ranks are threads, whose messages take no time to hide");
@@ -72,22 +71,23 @@ void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& c
 
 void PipelineRuntime::forward(const Pass& pass, std::vector<LayerContext>& contexts) {
   ModelChunk::ForwardRun run = begin_forward(pass, contexts);
-  while (run.step()) {
+  while (run.next_call()) {
   }
   end_forward(pass, run);
 }
 
 void PipelineRuntime::backward(const Pass& pass) {
   ModelChunk::BackwardRun run = begin_backward(pass);
-  while (run.step()) {
+  while (run.next_call()) {
   }
   end_backward(pass, run);
 }
 
-// What one waits for, inside of a layer too (a gather, a reduction, an all-to-all), goes on behind
-// the other's computation. Where there is no such thing, call by call on one thread.
+// While one of the two waits, also inside of a layer (for a gather, a reduction, an all-to-all),
+// the other computes. Where no operation goes on while its members compute, the two run call by
+// call on one thread.
 void PipelineRuntime::overlap(const Action& action, std::vector<LayerContext>& contexts) {
-  if (stages_.goes_on_behind()) {
+  if (stages_.overlaps_compute()) {
     in_turns_ = true;
     run_in_turns([&] { backward(backward_pass(action)); },
                  [&] { forward(forward_pass(action), contexts); }, timeline_);
@@ -98,8 +98,8 @@ void PipelineRuntime::overlap(const Action& action, std::vector<LayerContext>& c
   ModelChunk::ForwardRun forward = begin_forward(forward_pass(action), contexts);
   bool more_backward = true, more_forward = true;
   while (more_backward || more_forward) {
-    if (more_backward) more_backward = backward.step();
-    if (more_forward) more_forward = forward.step();
+    if (more_backward) more_backward = backward.next_call();
+    if (more_forward) more_forward = forward.next_call();
   }
   end_backward(backward_pass(action), backward);
   end_forward(forward_pass(action), forward);
@@ -108,7 +108,6 @@ void PipelineRuntime::overlap(const Action& action, std::vector<LayerContext>& c
 ModelChunk::ForwardRun PipelineRuntime::begin_forward(const Pass& pass,
                                                       std::vector<LayerContext>& contexts) {
   LayerContext& context = contexts[static_cast<size_t>(pass.micro_batch)];
-  if (!context.rope_cos.defined()) prepare_(context);
   std::vector<at::Tensor> inputs;
   if (pass.virtual_stage > 0) inputs.push_back(take(inputs_, {pass.chunk, pass.micro_batch}));
   return chunks_[static_cast<size_t>(pass.chunk)].begin_forward(std::move(inputs), context);

@@ -2,13 +2,11 @@
 
 // Runs one rank's list of a PipelineSchedule: its forwards, backwards and messages, exactly those,
 // in that order. When weights are gathered and freed and gradients reduced is the chunks' own
-// policy (model_chunk.h), whatever the list says of it. A run without a pipeline is the schedule of
-// one stage.
+// policy (model_chunk.h). A run without a pipeline is the schedule of one stage.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,11 +21,9 @@ namespace tessera {
 class PipelineRuntime {
  public:
   /// `chunks` are this rank's, in the order of their virtual stages, and must outlive it. What
-  /// crosses a boundary is [residual tokens, hidden] of type `dtype`. `prepare` completes a context
-  /// before its first forward.
+  /// crosses a boundary is [residual tokens, hidden] of type `dtype`.
   PipelineRuntime(const ScheduleOptions& options, std::vector<ModelChunk>& chunks,
-                  const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype,
-                  std::function<void(LayerContext&)> prepare);
+                  const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype);
 
   /// All micro-batches of a step, forward and backward; gradients are reduced when it returns.
   /// contexts[i] is micro-batch i.
@@ -37,12 +33,12 @@ class PipelineRuntime {
   void set_timeline(Timeline* timeline);
 
   const std::vector<Action>& actions() const { return actions_; }
-  /// Most (chunk, micro-batch) pairs of the last run whose forward had run and whose backward had
-  /// not.
+  /// Most (chunk, micro-batch) pairs at one time of the last run whose forward had run and whose
+  /// backward had not.
   int64_t peak_live() const { return peak_live_; }
 
-  /// Seconds inside of run(), of all runs, and those of them that passed waiting for what another
-  /// stage computes. What two calls that take turns (overlap_b_f) wait for is not counted.
+  /// Seconds inside of run(), of all runs, and how many of them passed in waits for what another
+  /// stage computes. Waits of two passes that take turns (overlap_b_f) are not counted.
   struct Times {
     double running = 0;
     double waiting = 0;
@@ -74,7 +70,6 @@ class PipelineRuntime {
   ProcessGroup stages_;
   int64_t hidden_;
   at::ScalarType dtype_;
-  std::function<void(LayerContext&)> prepare_;
   std::vector<Action> actions_;
 
   std::map<Key, Incoming> inputs_, output_grads_;    // arrived or made here, for this rank's use

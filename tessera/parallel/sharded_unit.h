@@ -55,7 +55,7 @@ class ShardedUnit {
   /// Says that one more call of a micro-batch uses this unit (a tied matrix has several).
   void add_use() { ++uses_; }
 
-  /// For planted faults: multiplies every gradient; leaves this rank's own part unsummed.
+  /// For injected faults: multiplies every gradient; leaves this rank's own part unsummed.
   void set_gradient_factor(double factor) { gradient_factor_ = factor; }
   void skip_reduction() { skip_reduction_ = true; }
 

@@ -45,7 +45,7 @@ void embedding(std::unique_ptr<Embedding>& plain, LossHead* head, const ProcessG
 // `enable_mc2`: gathers and reductions behind the products, where they take time of their own.
 bool overlaps_products(const Decoder& decoder, const Config& config, const DeviceMesh& mesh) {
   if (!config.parallelism.enable_mc2) return false;
-  const bool overlap = mesh[Axis::kTp].goes_on_behind();
+  const bool overlap = mesh[Axis::kTp].overlaps_compute();
   if (!overlap && mesh.rank() == 0 && decoder.embedding) {
     log_info("enable_mc2: ranks are threads, whose exchanges take no time to hide; no effect");
   }

@@ -70,8 +70,7 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
                                     const at::Tensor& mask_T, double loss_scale) {
   const int64_t size = weight->parts.front().shape.front();
   const Range own = part_of(size, group.size(), group.rank());
-  const at::Tensor weights_T =
-      at::where(labels_T == ignore_label, 0.0, mask_T.to(at::kDouble) * loss_scale);
+  const at::Tensor weights_T = mask_T.to(at::kDouble) * loss_scale;
   const int64_t tokens = labels_T.size(0);
   const at::Tensor full_x = gather_from_sp(x_TH, tokens, group);  // backward: reduce-scatter
   const auto type = accumulation_type(x_TH.scalar_type());

@@ -1,18 +1,16 @@
 // Attention of one layer: T tokens of a micro-batch here, D head size. Under context parallelism a
-// rank trades heads for sequence with `inner` neighbours and attends to the keys of `outer` rows.
+// rank trades heads for sequence with `inner` neighbours and attends to the keys of `outer` groups.
 
 #include <algorithm>
 
-#include "tessera/planner/context_grid.h"
+#include "tessera/layout/context_grid.h"
+#include "tessera/layout/size_choices.h"
 #include "tessera/planner/tape_parts.h"
 
 namespace tessera {
 namespace {
 
 using Tensor = ActivationTape::Tensor;
-
-// Up to this length a causal square is one call of the kernel.
-constexpr int64_t kLongestSquare = 192;
 
 // Scratch of libtorch's flash kernels on the CPU: scores of a block of queries and keys.
 int64_t block_elements(int64_t length) {
@@ -53,10 +51,10 @@ Tensor local_core(const TapeParts& p, const Heads& heads) {
   return p.tape.add(o);
 }
 
-// q, k and v [R, inner L, heads here, D] and what moves between the rows of the grid.
+// q, k and v [R, inner L, heads here, D] and what moves between the groups of the grid.
 Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismConfig& parallelism) {
   const LocalSizes& s = p.sizes;
-  const ContextGrid grid = context_grid(parallelism, p.dims.cp);
+  const ContextGrid grid = context_grid(parallelism);
   const int64_t copies = std::max<int64_t>(1, grid.inner / s.kv_heads);
   const int64_t q = s.tokens * heads.q;
   const int64_t kv = s.tokens * heads.kv * copies;  // elements of k or v
@@ -87,7 +85,7 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   // Views of k and v are copied to be sent.
   o.forward_extra += 2 * kv * s.element;
   o.backward_extra += 2 * kv * s.element;
-  if (!in_a_ring(parallelism, grid, kv * s.element)) {
+  if (!travels_in_ring(key_exchange(parallelism), grid.outer, kv * s.element)) {
     o.forward_extra += all * s.element;
     o.backward_extra += all * (s.element + s.wide);
   } else {
@@ -162,9 +160,7 @@ Tensor attention_tape(const TapeParts& p, TapeModules& modules,
     const Tensor qkv = modules(
         {"self_attention.linear_qkv", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
         [&] { return p.column(y, hidden, q + 2 * kv); });
-    const bool in_turn =
-        parallelism.context_parallel_async && context_grid(parallelism, p.dims.cp).inner > 1;
-    const Heads heads = split_heads(p, modules, in_turn, qkv);
+    const Heads heads = split_heads(p, modules, trades_in_turn(parallelism), qkv);
     const Tensor out = core(p, modules, parallelism, heads);
     return modules({"self_attention.linear_proj", "self_attn.o_proj"},
                    [&] { return p.row(out, q, hidden); });

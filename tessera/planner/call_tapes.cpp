@@ -11,22 +11,7 @@ namespace {
 
 using Tensor = ActivationTape::Tensor;
 
-bool is_packed(const DatasetConfig& data) {
-  return data.create_compressed_eod_mask || data.reset_attention_mask;
-}
-
 }  // namespace
-
-LocalSizes::LocalSizes(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
-                       int64_t rank)
-    : rows(batch.local_batch),
-      tokens(batch.local_batch * config.model.seq_length / dims.cp),
-      slice(part_of(tokens, dims.tp, dims.index_on(Axis::kTp, rank)).size()),
-      element(size_of(config.model.compute_dtype)),
-      wide(config.model.compute_dtype == DType::kFloat64 ? 8 : 4),
-      heads(config.model.num_attention_heads / dims.tp),
-      kv_heads(std::max<int64_t>(1, config.model.num_key_value_heads / dims.tp)),
-      packed(is_packed(config.train_dataset.dataloader.config)) {}
 
 CallTapes::CallTapes(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                      int64_t rank)

@@ -13,23 +13,10 @@
 #include "tessera/layout/parallel_dims.h"
 #include "tessera/layout/recompute_plan.h"
 #include "tessera/planner/activation_tape.h"
+#include "tessera/planner/local_sizes.h"
 #include "tessera/planner/model_units.h"
 
 namespace tessera {
-
-/// A micro-batch as one rank sees it. Shapes: T tokens, S of them in the residual stream's slice.
-struct LocalSizes {
-  LocalSizes(const Config& config, const ParallelDims& dims, const BatchPlan& batch, int64_t rank);
-
-  int64_t rows = 1;     // samples
-  int64_t tokens = 0;   // T
-  int64_t slice = 0;    // S
-  int64_t element = 4;  // bytes in the compute dtype
-  int64_t wide = 4;     // bytes in the dtype of sums
-  int64_t heads = 0;    // of this rank
-  int64_t kv_heads = 0;
-  bool packed = false;  // several documents in a sample
-};
 
 class CallTapes {
  public:

@@ -1,11 +1,10 @@
-// Context parallelism: heads traded for sequence inside a row of the grid, keys and values and
-// their gradients between rows.
+// Context parallelism: heads are traded for sequence inside a group of the grid, keys and values
+// and their gradients travel between groups.
 
 #include <algorithm>
 
+#include "tessera/layout/context_grid.h"
 #include "tessera/planner/activation_traffic.h"
-#include "tessera/planner/context_grid.h"
-#include "tessera/planner/context_plan.h"
 
 namespace tessera {
 
@@ -13,7 +12,7 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
                          const RecomputePlan& recompute, int64_t layer, int64_t rank,
                          TrafficCounter& counter) {
   const ModelConfig& m = config.model;
-  const ContextGrid grid = context_grid(config.parallelism, dims.cp);
+  const ContextGrid grid = context_grid(config.parallelism);
   const int64_t times =
       forwards(recompute, layer, {"self_attention", "self_attn", "self_attention.core_attention"});
   const int64_t tokens = batch.local_batch * m.seq_length / dims.cp;
@@ -40,15 +39,15 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
     const int64_t key =
         tokens * (grid.inner > 1 ? copied : kv_heads) * std::max(query_dim, value_dim);
     const int64_t both = 2 * key;
-    if (!in_a_ring(config.parallelism, grid, key * element)) {
+    if (!travels_in_ring(key_exchange(config.parallelism), grid.outer, key * element)) {
       counter.add("all_gather", times + 1, (grid.outer - 1) * both * element);
       counter.add("reduce_scatter", 1, (grid.outer - 1) * both * wide);
     } else {
-      const int64_t row = dims.index_on(Axis::kCp, rank) / grid.inner;
+      const int64_t group = dims.index_on(Axis::kCp, rank) / grid.inner;
       // Contiguous pieces of one document see only what comes before.
-      const bool triangle = token_balance(config, dims.cp) == TokenBalance::kContiguous;
-      const int64_t seen_by = triangle ? grid.outer - 1 - row : grid.outer - 1;
-      const int64_t sees = triangle ? row : grid.outer - 1;
+      const bool triangle = token_balance(config) == TokenBalance::kContiguous;
+      const int64_t seen_by = triangle ? grid.outer - 1 - group : grid.outer - 1;
+      const int64_t sees = triangle ? group : grid.outer - 1;
       counter.add("send", 2 * seen_by * (times + 1), key * element);
       counter.add("send", 2 * sees, key * wide);
     }

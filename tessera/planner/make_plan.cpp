@@ -10,6 +10,7 @@
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
+#include "tessera/planner/traffic_plan.h"
 #include "tessera/rules/derive.h"
 
 namespace tessera {
@@ -58,10 +59,8 @@ class Likeness {
   std::vector<CutTensor> tensors_;
 };
 
-void plan_ranks(const Config& config, const std::vector<StageUnits>& stages, bool processes,
-                Plan& plan) {
-  const PipelineSchedule schedule =
-      make_schedule(schedule_options(config, plan.dims, plan.batch.micro_batches));
+void plan_ranks(const Config& config, const PipelineSchedule& schedule,
+                const std::vector<StageUnits>& stages, bool processes, Plan& plan) {
   std::vector<Likeness> likeness;
   for (const StageUnits& stage : stages) {
     likeness.emplace_back(config, plan.dims, plan.batch, stage);
@@ -108,12 +107,11 @@ Plan make_plan(const Config& config, int64_t world, bool processes) {
           stages[pp].units[i].elements();
     }
   }
-  plan_ranks(config, stages, processes, plan);
+  const PipelineSchedule schedule = proven_schedule(config, plan.batch.micro_batches);
+  plan_ranks(config, schedule, stages, processes, plan);
   plan.context = plan_context(config, plan.dims);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
-  if (plan.dims.pp > 1) {
-    plan.pipeline = plan_pipeline(config, plan.dims, plan.stages, plan.batch.micro_batches);
-  }
+  if (plan.dims.pp > 1) plan.pipeline = plan_pipeline(config, schedule, plan.stages);
   return plan;
 }
 

@@ -4,34 +4,35 @@
 
 #include "tessera/base/error.h"
 #include "tessera/layout/batch_plan.h"
+#include "tessera/layout/pipeline_options.h"
 #include "tessera/planner/stage_units.h"
 #include "tessera/rules/derive.h"
 #include "tessera/schedule/balance.h"
 #include "tessera/schedule/draw.h"
+#include "tessera/schedule/make_schedule.h"
 #include "tessera/schedule/simulate.h"
+#include "tessera/schedule/validate_schedule.h"
 
 namespace tessera {
 namespace {
 
 constexpr double kWorthNaming = 0.02;  // of idle time over working time
 
-Simulation run(const PipelineSchedule& schedule, const std::vector<int64_t>& layers) {
+Simulation simulate_layers(const PipelineSchedule& schedule, const std::vector<int64_t>& layers) {
   return simulate(schedule, layer_costs(layers, /*embedding=*/0.0, /*head=*/0.0));
 }
 
 }  // namespace
 
-ScheduleOptions schedule_options(const Config& config, const ParallelDims& dims,
-                                 int64_t micro_batches) {
-  const ParallelismConfig& parallelism = config.parallelism;
-  ScheduleOptions options;
-  options.stages = dims.pp;
-  options.chunks = dims.pp > 1 ? parallelism.pipeline_parallel_interleave_num : 1;
-  options.kind = kind_for_chunks(options.chunks);
-  options.micro_batches = micro_batches;
-  options.overlap_p2p = parallelism.pipeline_parallel_overlap_p2p;
-  options.overlap_b_f = parallelism.pipeline_parallel_overlap_b_f && dims.pp > 1;
-  return options;
+void prove(const PipelineSchedule& schedule) {
+  const std::optional<std::string> problem = validate_schedule(schedule);
+  TESSERA_CHECK(!problem, "the schedule is wrong: ", *problem);
+}
+
+PipelineSchedule proven_schedule(const Config& config, int64_t micro_batches) {
+  PipelineSchedule schedule = make_schedule(pipeline_options(config.parallelism, micro_batches));
+  prove(schedule);
+  return schedule;
 }
 
 std::vector<int64_t> layers_by_virtual_stage(const std::vector<StagePlan>& stages) {
@@ -44,15 +45,14 @@ std::vector<int64_t> layers_by_virtual_stage(const std::vector<StagePlan>& stage
   return layers;
 }
 
-PipelinePlan plan_pipeline(const Config& config, const ParallelDims& dims,
-                           const std::vector<StagePlan>& stages, int64_t micro_batches) {
-  const ScheduleOptions options = schedule_options(config, dims, micro_batches);
-  const PipelineSchedule schedule = make_schedule(options);
-  const Simulation simulation = run(schedule, layers_by_virtual_stage(stages));
+PipelinePlan plan_pipeline(const Config& config, const PipelineSchedule& schedule,
+                           const std::vector<StagePlan>& stages) {
+  const ScheduleOptions& options = schedule.options;
+  const Simulation simulation = simulate_layers(schedule, layers_by_virtual_stage(stages));
   PipelinePlan plan;
-  plan.micro_batches = micro_batches;
+  plan.micro_batches = options.micro_batches;
   plan.idle_over_ideal = simulation.idle_over_ideal();
-  for (int64_t rank = 0; rank < dims.pp; ++rank) {
+  for (int64_t rank = 0; rank < options.stages; ++rank) {
     plan.idle_share.push_back(simulation.idle_share(rank));
     plan.peak_live_chunks.push_back(simulation.ranks[static_cast<size_t>(rank)].peak_live);
   }
@@ -63,7 +63,7 @@ PipelinePlan plan_pipeline(const Config& config, const ParallelDims& dims,
   const std::vector<int64_t> balanced =
       balance_layers(layers, options.stages, options.chunks, 0.0, 0.0);
   if (balanced.empty()) return plan;
-  const double better = run(schedule, balanced).idle_over_ideal();
+  const double better = simulate_layers(schedule, balanced).idle_over_ideal();
   if (better + kWorthNaming < plan.idle_over_ideal) {
     plan.better_idle_over_ideal = better;
     plan.better_layers = suggest_balanced_layers(layers, options.stages, options.chunks, 0.0, 0.0);
@@ -77,8 +77,9 @@ std::string pipeline_svg(const Config& config, int64_t world) {
     throw ConfigError("parallelism.pipeline_parallel = 1: there is no pipeline to draw");
   }
   const int64_t micro_batches = make_batch_plan(config.training, dims).micro_batches;
-  const PipelineSchedule schedule = make_schedule(schedule_options(config, dims, micro_batches));
-  const Simulation simulation = run(schedule, layers_by_virtual_stage(plan_stages(config, dims)));
+  const PipelineSchedule schedule = proven_schedule(config, micro_batches);
+  const Simulation simulation =
+      simulate_layers(schedule, layers_by_virtual_stage(plan_stages(config, dims)));
   const std::string title =
       fmt::format("{} stages, {} chunks each, {} micro-batches: idle {:.1f} % of the work", dims.pp,
                   schedule.options.chunks, micro_batches, 100.0 * simulation.idle_over_ideal());

@@ -5,7 +5,7 @@
 
 #include "tessera/layout/resharding.h"
 #include "tessera/planner/call_tapes.h"
-#include "tessera/planner/memory_plan.h"
+#include "tessera/planner/weight_groups.h"
 
 namespace tessera {
 namespace {

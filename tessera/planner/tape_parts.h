@@ -9,7 +9,7 @@
 #include "tessera/layout/parallel_dims.h"
 #include "tessera/layout/recompute_plan.h"
 #include "tessera/planner/activation_tape.h"
-#include "tessera/planner/call_tapes.h"
+#include "tessera/planner/local_sizes.h"
 
 namespace tessera {
 

@@ -1,9 +1,8 @@
-#include <string>
+#include "tessera/planner/traffic_plan.h"
 
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/resharding.h"
 #include "tessera/planner/held_elements.h"
-#include "tessera/planner/memory_plan.h"
 
 namespace tessera {
 namespace {

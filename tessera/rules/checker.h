@@ -33,7 +33,7 @@ class Checker {
   /// About the run as a whole.
   void general(Severity severity, std::string rule);
 
-  /// Whether all of these keys are without an error so far: a rule about several keys speaks only
+  /// Whether all of these keys are without an error so far: a rule about several keys judges only
   /// when each of them makes sense.
   bool good(std::initializer_list<std::string_view> paths) const;
   bool given(std::string_view path) const { return provenance_.contains(std::string(path)); }
@@ -53,7 +53,7 @@ class Checker {
   std::vector<std::string> without_effect_;
 };
 
-// The rules by section. Each speaks of all it finds.
+// The rules by section. Each reports all that it finds.
 void check_single_values(Checker& check);  // choices, bounds, what is refused by itself
 void check_model(Checker& check);
 void check_experts(Checker& check);
@@ -63,7 +63,7 @@ void check_pipeline_parallel(Checker& check);
 void check_expert_parallel(Checker& check);
 void check_batch(Checker& check);
 void check_optimizer(Checker& check);
-void check_schedule(Checker& check);
+void check_lr_schedule(Checker& check);
 void check_dataset(Checker& check);
 void check_recompute(Checker& check);
 

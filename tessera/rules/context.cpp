@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tessera/layout/context_grid.h"
+#include "tessera/layout/training_data.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {
@@ -108,12 +110,11 @@ void check_length(Checker& check, int64_t ulysses) {
     }
     return;
   }
-  const int64_t halves = 2 * cp / std::max<int64_t>(1, ulysses);
+  const int64_t halves = head_tail_pieces(cp / std::max<int64_t>(1, ulysses));
   const int64_t step = std::lcm(halves, cp);
   if (length % halves == 0) return;
   // Documents are shared by their work, at any length.
-  const DatasetConfig& data = check.config.train_dataset.dataloader.config;
-  const bool packed = data.reset_attention_mask || data.create_compressed_eod_mask;
+  const bool packed = packs_documents(check.config.train_dataset.dataloader.config);
   const std::string rule =
       "2 x context_parallel" + std::string(ulysses > 1 ? " / ulysses_degree_in_cp (" : " (") +
       std::to_string(halves) + ") does not divide seq_length (" + std::to_string(length) + ")";

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/config/field.h"
-#include "tessera/config/schedule_keys.h"
+#include "tessera/config/lr_schedule_keys.h"
 #include "tessera/config/suggest.h"
 #include "tessera/rules/checker.h"
 
@@ -63,15 +63,15 @@ void check_optimizer(Checker& check) {
 
 namespace {
 
-void check_schedule_keys(Checker& check) {
+void check_lr_schedule_keys(Checker& check) {
   const std::string& type = check.config.lr_scheduler.type;
   std::string legal;
-  for (const std::string_view key : schedule_keys(type)) {
+  for (const std::string_view key : lr_schedule_keys(type)) {
     legal += (legal.empty() ? "" : ", ") + std::string(key);
   }
   for (const Field& field : all_fields()) {
     if (!field.path.starts_with("lr_scheduler.") || !check.given(field.path)) continue;
-    if (!is_schedule_key(type, field.path.substr(field.path.find('.') + 1))) {
+    if (!is_lr_schedule_key(type, field.path.substr(field.path.find('.') + 1))) {
       check.error(field.path, "is no key of " + type + ", which has learning_rate, " + legal);
     }
   }
@@ -79,7 +79,7 @@ void check_schedule_keys(Checker& check) {
 
 }  // namespace
 
-void check_schedule(Checker& check) {
+void check_lr_schedule(Checker& check) {
   const LrSchedulerConfig& lr = check.config.lr_scheduler;
   const int64_t steps = check.config.training.steps;
   if (!check.good({"lr_scheduler.type"})) return;
@@ -88,8 +88,8 @@ void check_schedule(Checker& check) {
     check.error("lr_scheduler.type", "is needed; one of " + std::string(field->choices));
     return;
   }
-  check_schedule_keys(check);
-  if (is_schedule_key(lr.type, "warmup_steps")) {
+  check_lr_schedule_keys(check);
+  if (is_lr_schedule_key(lr.type, "warmup_steps")) {
     const bool cosine = lr.type == "CosineWithWarmUpLR";
     if (!cosine && !check.given("lr_scheduler.warmup_steps") && !lr.warmup_ratio) {
       check.error("lr_scheduler.warmup_steps", "or warmup_ratio is needed; 0 for no warm-up", "0");

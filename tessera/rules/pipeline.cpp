@@ -6,7 +6,9 @@
 
 #include "tessera/layout/batch_plan.h"
 #include "tessera/layout/layer_ranges.h"
+#include "tessera/layout/pipeline_options.h"
 #include "tessera/rules/checker.h"
+#include "tessera/schedule/schedule_formulas.h"
 
 namespace tessera {
 namespace {
@@ -57,15 +59,10 @@ std::string ratio(double value) {
   return text.data();
 }
 
-// Idle time over work of a pipeline of equal stages with fewer micro-batches than stages: the
-// first round is short, and each further chunk waits for the pipeline again.
 void check_bubble(Checker& check, int64_t micro_batches) {
   const ParallelismConfig& p = check.config.parallelism;
-  const double stages = static_cast<double>(p.pipeline_parallel);
-  const double chunks = static_cast<double>(p.pipeline_parallel_interleave_num);
-  const double m = static_cast<double>(micro_batches);
   if (micro_batches < 1 || micro_batches >= p.pipeline_parallel) return;
-  const double idle = (stages - 1 + (chunks - 1) * (stages - m)) / (chunks * m);
+  const double idle = idle_over_ideal(pipeline_options(p, micro_batches));
   check.warning("parallelism.pipeline_parallel",
                 "more stages than micro-batches (" + std::to_string(micro_batches) +
                     "): idle time / work = " + ratio(idle) +
@@ -84,9 +81,7 @@ void check_reserved(Checker& check, int64_t micro_batches) {
                       std::to_string(check.dims.batch()) + "·" +
                       std::to_string(training.local_batch_size) + ")");
   }
-  const bool interleaved =
-      p.pipeline_parallel_interleave_num > 1 || p.pipeline_parallel_overlap_b_f;
-  const std::string used = interleaved ? "interleaved_1f1b" : "1f1b";
+  const std::string used(schedule_name(pipeline_options(p, micro_batches)));
   if (check.given("parallelism.pipeline_parallel_schedule") &&
       p.pipeline_parallel_schedule != used) {
     check.warning("parallelism.pipeline_parallel_schedule",
@@ -125,36 +120,6 @@ void check_pipeline_parallel(Checker& check) {
   }
   check_layers(check);
   check_bubble(check, micro_batches);
-}
-
-void check_batch(Checker& check) {
-  const TrainingConfig& t = check.config.training;
-  if (!check.dims_ok || !check.good({"training.local_batch_size", "training.global_batch_size"})) {
-    return;
-  }
-  const BatchPlan plan = make_batch_plan(t, check.dims);
-  const int64_t smallest = plan.batch_ranks * plan.local_batch;
-  const std::string product = "data parallel (" + std::to_string(plan.batch_ranks) +
-                              ") x local_batch_size (" + std::to_string(plan.local_batch) + ")";
-  if (plan.micro_batches == 0) {
-    const int64_t local = t.global_batch_size / plan.batch_ranks;
-    check.error("training.global_batch_size",
-                "must be at least " + product + " = " + std::to_string(smallest),
-                std::to_string(smallest) +
-                    (local > 0 ? "; or local_batch_size " + std::to_string(local) : ""));
-  } else if (plan.micro_batches > kMostMicroBatches) {
-    check.error("training.global_batch_size",
-                "makes " + std::to_string(plan.micro_batches) + " micro-batches of " + product +
-                    " = " + std::to_string(smallest) + "; at most " +
-                    std::to_string(kMostMicroBatches) + " are run in a step",
-                std::to_string(kMostMicroBatches * smallest));
-  } else if (plan.effective_batch != plan.asked_batch) {
-    check.warning("training.global_batch_size",
-                  "is no multiple of " + product + ": the effective batch is " +
-                      std::to_string(plan.effective_batch) + " = " + std::to_string(smallest) +
-                      " x " + std::to_string(plan.micro_batches) +
-                      " micro-batches, and every count uses it");
-  }
 }
 
 }  // namespace tessera

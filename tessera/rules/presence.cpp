@@ -1,9 +1,10 @@
+#include "tessera/rules/presence.h"
+
 #include <filesystem>
 
 #include "tessera/config/blend.h"
 #include "tessera/config/cpu_features.h"
 #include "tessera/rules/checker.h"
-#include "tessera/rules/validate.h"
 
 namespace tessera {
 namespace {

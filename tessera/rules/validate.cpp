@@ -81,7 +81,7 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
   check_pipeline_parallel(check);
   check_expert_parallel(check);
   check_optimizer(check);
-  check_schedule(check);
+  check_lr_schedule(check);
   check_recompute(check);
   check_machine(check, ranks_per_node);
   name_what_has_no_effect(check);

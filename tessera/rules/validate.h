@@ -17,8 +17,4 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
 /// What reading found and what validation finds, without follow-ups of what could not be read.
 std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node = 0);
 
-/// What the configuration asks for and this machine has not, one error each: token files, a CUDA
-/// device.
-std::vector<Issue> check_presence(const Config& config, const Provenance& provenance);
-
 }  // namespace tessera

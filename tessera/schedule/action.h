@@ -11,7 +11,7 @@ namespace tessera {
 enum class ActionKind {
   kForward,
   kBackward,
-  kOverlapForwardBackward,  // a backward and a forward, segment by segment in turn
+  kOverlapForwardBackward,  // a backward and a forward of another micro-batch, in one step
   kSendForward,
   kRecvForward,
   kSendBackward,
@@ -79,7 +79,7 @@ constexpr Pass backward_pass(const Action& a) {
 }
 
 /// "F3@2" (forward of micro-batch 3 at virtual stage 2), "B3@2", "[B0@2|F3@0]"; FS, FR, BS, BR for
-/// transfers; "U@2", "G@2", "R@2" for unshard, gradient reduction and reshard.
+/// transfers.
 std::string to_string(const Action& action);
 
 }  // namespace tessera

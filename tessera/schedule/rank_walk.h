@@ -17,7 +17,7 @@ class RankWalk {
  public:
   RankWalk(const ScheduleOptions& options, int64_t rank);
 
-  /// Does `a` next, or says why it cannot be done. Weight actions are not looked at.
+  /// Does `a` next, or says why it cannot be done.
   Problem step(const Action& a);
 
   /// What the list left out.

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/schedule/pipeline_schedule.h"
+#include "tessera/schedule/schedule_options.h"
 
 namespace tessera {
 

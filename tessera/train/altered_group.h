@@ -22,8 +22,8 @@ ProcessGroup with_other_tags(const ProcessGroup& group, std::function<int64_t(in
 /// What arrives from `peer` under `tag` arrives as zeros.
 ProcessGroup without_message(const ProcessGroup& group, int peer, int64_t tag);
 
-/// A way back (an all-to-all whose splits are those of the one before, swapped) takes the rows for
-/// a member from where those splits, not swapped, would have them.
+/// An all-to-all that brings back what the one before it sent has the splits of that one, swapped.
+/// It takes the rows for a member from where they would begin if the splits had not been swapped.
 ProcessGroup with_forward_splits(const ProcessGroup& group);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
 
-// Faults that can be planted on purpose, to see that they are found and named (`tessera parity
+// Faults that can be injected on purpose, to see that they are found and named (`tessera parity
 // --plant`). A run without them never looks further than `none()`.
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Faults {
     kSwapMicroBatches,  // the second stage takes its first two messages for each other
     kDropMicroBatch,    // micro-batch `micro_batch` counts nothing
     // Context parallelism.
-    kUnmergedLse,          // layer `unit`, one rank: the log-sum-exp is that of its own keys
+    kUnmergedLse,          // layer `unit`, one rank: the log-sum-exp is of its own keys alone
     kDropKeyGradient,      // layer `unit`: dk of one hop of the ring is lost
     kContiguousPositions,  // positions as if the sequence was cut into contiguous pieces
     // Experts.

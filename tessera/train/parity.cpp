@@ -8,7 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/rules/derive.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/recorder.h"
 
 namespace tessera {
@@ -65,10 +65,10 @@ std::string guess_axis(const std::string& name, const TensorDifference& d, const
   }
   const bool pure_factor = d.direction < 1e-6;
   std::vector<Axis> summed;
-  const auto row = run.rows.find(name);
-  if (row == run.rows.end()) return "";
-  std::vector<Axis> axes = row->second.partial;
-  for (const AxisCut& cut : row->second.cuts) {
+  const auto found = run.cuts.find(name);
+  if (found == run.cuts.end()) return "";
+  std::vector<Axis> axes = found->second.partial;
+  for (const AxisCut& cut : found->second.cuts) {
     if (cut.axis == Axis::kFsdp || cut.axis == Axis::kEfsdp) axes.push_back(cut.axis);
   }
   for (const Axis axis : kAllAxes) {

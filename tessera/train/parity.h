@@ -16,13 +16,13 @@ struct ParityOptions {
   int64_t ranks = 1;
   int64_t steps = 3;
   DType dtype = DType::kFloat64;
-  Faults faults;  // planted in the layout, not in the reference
+  Faults faults;  // injected into the layout, not in the reference
 };
 
 /// One number or tensor that differs. `difference` is relative: of scalars to the reference, of
 /// tensors max|a - b| over the norm of b.
 struct ParityFinding {
-  /// "activations behind the attention of layer 1, step 1", "loss of step 1", "gradient of
+  /// "activations after the attention of layer 1, step 1", "loss of step 1", "gradient of
   /// lm_head.weight", "gradient norm of step 1", "value of …".
   std::string what;
   double difference = 0;

@@ -29,10 +29,10 @@ void RunRecord::assemble_experts(const ShardedParam& param, bool gradients_of) {
     if (added) found->second = at::zeros(shape, param.value.options());
     if (gradients_of && added) {
       names.push_back(name);
-      ShardedParam row = param;
-      row.value.reset();
-      row.grad.reset();
-      rows.emplace(name, std::move(row));
+      ShardedParam cut = param;
+      cut.value.reset();
+      cut.grad.reset();
+      cuts.emplace(name, std::move(cut));
     }
     const int64_t here = e - param.box.offsets[0];
     if (!param.primary || here < 0 || here >= param.box.sizes[0]) continue;
@@ -54,10 +54,10 @@ void RunRecord::assemble(const ParamTable& table, bool gradients_of) {
       found->second = at::zeros(param->shape, param->value.options());
       if (gradients_of) {
         names.push_back(param->name);
-        ShardedParam row = *param;
-        row.value.reset();
-        row.grad.reset();
-        rows.emplace(param->name, std::move(row));
+        ShardedParam cut = *param;
+        cut.value.reset();
+        cut.grad.reset();
+        cuts.emplace(param->name, std::move(cut));
       }
     }
     if (!param->primary || param->value.numel() == 0) continue;
@@ -99,7 +99,7 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
                                       const std::shared_ptr<const SampleSource>& source,
                                       const Faults& faults) {
   auto record = std::make_unique<RunRecord>();
-  Config alone = config;  // a recorded run starts at step 0 and leaves nothing behind
+  Config alone = config;  // a recorded run starts at step 0 and leaves nothing on disk
   alone.checkpoint.enable_save = false;
   alone.checkpoint.no_load_optim = true;
   TrainerOptions options;

@@ -35,7 +35,7 @@ class RunRecord {
   std::vector<std::string> names;               // in the order of the model (first stage first)
   std::map<std::string, at::Tensor> gradients;  // of step 1, before clipping, whole
   std::map<std::string, at::Tensor> values;     // after the last step, whole
-  std::map<std::string, ShardedParam> rows;     // how a parameter was cut (of some rank)
+  std::map<std::string, ShardedParam> cuts;     // how a parameter was cut (of some rank)
   std::vector<StepMetrics> steps;
   StreamSums stream;                                 // of step 1
   std::vector<ReplicaDifference> replica_gradients;  // copies that differ
@@ -47,7 +47,7 @@ class RunRecord {
   std::mutex mutex_;
 };
 
-/// Trains `steps` updates of `config` (whose schedule is made for training.steps) on `ranks` thread
+/// Trains `steps` updates of `config` (learning rates follow training.steps) on `ranks` thread
 /// ranks and keeps what they did. Throws what training throws.
 std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64_t steps,
                                       const std::shared_ptr<const SampleSource>& source,

@@ -17,7 +17,7 @@
 #include "tessera/comm/processes/process_world.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/rules/derive.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/run_report.h"
 #include "tessera/train/trace.h"
 #include "tessera/train/trainer.h"

@@ -168,9 +168,9 @@ int64_t RunCheckpoints::resume() {
       load_checkpoint(options, model_spec(config_.model), model_.table, optimizer_state(), mesh_);
   tokenizer_ = loaded.manifest.tokenizer;
   const std::string from = loaded.folder.string();
-  const bool speaks = mesh_.rank() == 0;
+  const bool reports = mesh_.rank() == 0;
   if (options.optimizer.empty()) {
-    if (speaks) log_info("weights of " + from + "; step 0");
+    if (reports) log_info("weights of " + from + "; step 0");
     return 0;
   }
 
@@ -179,7 +179,7 @@ int64_t RunCheckpoints::resume() {
   int64_t step = before.step;
   if (before.effective_batch != plan_.effective_batch) {
     step = before.samples / plan_.effective_batch;
-    if (speaks) {
+    if (reports) {
       log_warning(detail::concat(
           from, ": ", before.samples, " samples at a batch of ", before.effective_batch,
           "; with the batch of ", plan_.effective_batch, " the run goes on after step ", step, " (",
@@ -187,7 +187,7 @@ int64_t RunCheckpoints::resume() {
     }
   }
   const RunPosition now = position(step);
-  if (speaks) {
+  if (reports) {
     const auto say = [&](const char* what, const std::string& differences) {
       if (!differences.empty()) log_warning(from + ": " + what + ": " + differences);
     };

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a run starts from and what it leaves behind.
+// Where a run starts from and what it leaves on disk.
 
 #include <cstdint>
 #include <filesystem>

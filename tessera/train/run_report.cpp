@@ -60,7 +60,7 @@ std::string RunReport::text(const Config& config) const {
   const double idle = idles ? idle_share() : 0.0;
   if (mesh_.rank() != 0) return "";
 
-  const bool processes = mesh_[Axis::kWorld].goes_on_behind() && mesh_.device().is_cpu();
+  const bool processes = mesh_[Axis::kWorld].overlaps_compute() && mesh_.device().is_cpu();
   const Plan plan = make_plan(config, mesh_.dims().world, processes);
   int64_t peak = 0;
   std::map<Axis, int64_t> planned;

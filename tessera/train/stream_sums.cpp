@@ -26,7 +26,7 @@ double weighted_squares(const at::Tensor& x_TH, const LayerContext& context) {
 
 std::string to_string(const StreamPlace& place) {
   const char* where = place.second == 0 ? "activations in front of layer "
-                                        : "activations behind the attention of layer ";
+                                        : "activations after the attention of layer ";
   return where + std::to_string(place.first);
 }
 
@@ -34,7 +34,7 @@ void StreamSums::watch(ParallelModel& model, const DeviceMesh& mesh) {
   const auto watch_call = [this, rank = mesh.rank()](ModuleCall& call, const StreamPlace& place) {
     call.wrapper = [this, rank, place, inner = call.wrapper](
                        const ModuleCall& norm, const Tensors& x, const LayerContext& context) {
-      if (context.step == 0 && !context.recompute)
+      if (context.step->number == 0 && !context.recompute)
         add(place, rank, weighted_squares(x[0], context));
       return inner ? inner(norm, x, context) : norm.body(x, context);
     };

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a forward pass begins to differ: the residual stream in front of every layer and behind
+// Where a forward pass begins to differ: the residual stream in front of every layer and after
 // every attention, as one number each that is the same in every layout.
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace tessera {
 class DeviceMesh;
 struct ParallelModel;
 
-/// A place in the forward pass, in its order: (layer, 0) in front of a layer, (layer, 1) behind its
+/// A place in the forward pass, in its order: (layer, 0) in front of a layer, (layer, 1) after its
 /// attention.
 using StreamPlace = std::pair<int64_t, int64_t>;
 
-/// "activations in front of layer 2", "activations behind the attention of layer 2".
+/// "activations in front of layer 2", "activations after the attention of layer 2".
 std::string to_string(const StreamPlace& place);
 
 /// Of the first step: the sum over the tokens of the global batch of a weight, which depends on the

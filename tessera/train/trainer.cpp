@@ -9,6 +9,8 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/comm/memory.h"
+#include "tessera/layout/loader_options.h"
+#include "tessera/layout/pipeline_options.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/optim/grad_norm.h"
 #include "tessera/optim/lr_schedule.h"
@@ -16,9 +18,8 @@
 #include "tessera/parallel/router_biases.h"
 #include "tessera/planner/flops.h"
 #include "tessera/rules/derive.h"
-#include "tessera/train/dataset.h"
-#include "tessera/train/plant.h"
-#include "tessera/train/step_context.h"
+#include "tessera/train/inject_faults.h"
+#include "tessera/train/make_contexts.h"
 
 namespace tessera {
 namespace {
@@ -27,16 +28,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-ScheduleOptions schedule_options(const Config& config, const BatchPlan& plan) {
-  const ParallelismConfig& p = config.parallelism;
-  ScheduleOptions options;
-  options.stages = p.pipeline_parallel;
-  options.chunks = p.pipeline_parallel > 1 ? p.pipeline_parallel_interleave_num : 1;
-  options.kind = kind_for_chunks(options.chunks);
-  options.micro_batches = plan.micro_batches;
-  options.overlap_p2p = p.pipeline_parallel_overlap_p2p;
-  options.overlap_b_f = p.pipeline_parallel_overlap_b_f && p.pipeline_parallel > 1;
-  return options;
+// 1 / count; where nothing counts, nothing is to be scaled: 0.
+double one_over(int64_t count) { return count > 0 ? 1.0 / static_cast<double>(count) : 0.0; }
+
+// Sums over all ranks that hold other tokens of the step.
+StepCounts sum_over_ranks(const StepCounts& own, const DeviceMesh& mesh) {
+  const at::Tensor all = at::tensor({own.labels, own.next_labels, own.tokens}, at::kLong);
+  mesh[Axis::kLoss].all_reduce({all}).wait();
+  const auto* sums = all.const_data_ptr<int64_t>();
+  return {sums[0], sums[1], sums[2]};
 }
 
 }  // namespace
@@ -47,11 +47,10 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       mesh_(derive_dims(config_, world.size()), world),
       plan_(make_batch_plan(config_.training, mesh_.dims())),
       model_(parallelize(config_, mesh_)) {
-  const ScheduleOptions schedule = schedule_options(config_, plan_);
+  const ScheduleOptions schedule = pipeline_options(config_.parallelism, plan_.micro_batches);
   pipeline_ = std::make_unique<PipelineRuntime>(
-      schedule, model_->chunks, plant_in_pipeline(options_.faults, mesh_[Axis::kPp], schedule),
-      config_.model.hidden_size, scalar_type(config_.model.compute_dtype),
-      [this](LayerContext& context) { model_->decoders.front()->prepare(context); });
+      schedule, model_->chunks, inject_in_pipeline(options_.faults, mesh_[Axis::kPp], schedule),
+      config_.model.hidden_size, scalar_type(config_.model.compute_dtype));
   pipeline_->set_timeline(options_.timeline);
   optimizer_ = make_optimizer(config_.optimizer, model_->table, mesh_, options_.optimizers);
   checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
@@ -62,7 +61,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   last_step_ = config_.training.steps;
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
   loader_ = std::make_unique<StepPrefetcher>(loader, step_, last_step_);
-  plant_before_training(options_.faults, *model_, mesh_);
+  inject_before_training(options_.faults, *model_, mesh_);
   if (options_.on_model) options_.on_model(*model_, mesh_);
   reset_peak_memory(memory_rank());
 }
@@ -81,11 +80,29 @@ int Trainer::run() {
   }
   checkpoints_->finish(step_);
   if (!stop_) return 0;
-  // Not every rank has to have got it.
+  // The signal may have reached some of the ranks only: all return the same.
   const at::Tensor signal = at::scalar_tensor(
       options_.stop_signal != nullptr ? options_.stop_signal->load() : 0, at::kLong);
   mesh_[Axis::kWorld].all_reduce({signal}, ReduceOp::kMax).wait();
   return signal.item<int>();
+}
+
+StepContext Trainer::step_context(const StepCounts& counts) const {
+  StepContext step;
+  step.number = step_;
+  step.seed = static_cast<uint64_t>(config_.training.seed);
+  step.loss_scale = one_over(counts.labels);
+  if (counts.next_labels > 0) {
+    step.next_loss_scale =
+        config_.model.mtp_loss_factor.value_or(0.0) / static_cast<double>(counts.next_labels);
+  } else {
+    step.next_loss_scale = 0.0;
+  }
+  step.sample_scale = one_over(plan_.effective_batch);
+  step.position_scale = one_over(counts.tokens);
+  step.device = mesh_.device();
+  step.timeline = options_.timeline;
+  return step;
 }
 
 StepMetrics Trainer::train_step() {
@@ -96,35 +113,23 @@ StepMetrics Trainer::train_step() {
   metrics.step = step_ + 1;
   metrics.lr = learning_rate(config_.lr_scheduler, config_.training.steps, step_);
 
-  // This rank's micro-batches, and the one denominator of every loss: labels that count in the
-  // whole global batch.
+  // This rank's micro-batches, and what counts in the whole global batch: every loss is divided by
+  // it before it is summed.
   std::vector<MicroBatch> batch = [&] {
     const TimelineSpan span(timeline, "load");
     return loader_->next();
   }();
-  at::Tensor counts = at::tensor(
-      {unmasked_tokens(batch), real_positions(batch), next_unmasked_tokens(batch)}, at::kLong);
-  mesh_[Axis::kLoss].all_reduce({counts}).wait();
-  metrics.tokens = counts[0].item<int64_t>();
-  metrics.updated = metrics.tokens > 0;
+  const StepCounts counts = sum_over_ranks(count(batch), mesh_);
+  metrics.tokens = counts.labels;
+  metrics.updated = counts.labels > 0;
 
   // Forward and backward of all micro-batches; gradients end in the table, summed where units did.
   Sinks sinks;
-  ContextOptions context;
-  context.step = step_;
-  context.seed = static_cast<uint64_t>(config_.training.seed);
-  context.loss_scale = metrics.updated ? 1.0 / static_cast<double>(metrics.tokens) : 0.0;
-  context.sample_scale = 1.0 / static_cast<double>(plan_.effective_batch);
-  context.position_scale =
-      1.0 / static_cast<double>(std::max<int64_t>(1, counts[1].item<int64_t>()));
-  context.next_loss_scale = config_.model.mtp_loss_factor.value_or(0.0) /
-                            static_cast<double>(std::max<int64_t>(1, counts[2].item<int64_t>()));
-  context.device = mesh_.device();
-  context.timeline = timeline;
-  context.tp_rank = mesh_.coordinate(Axis::kTp);
-  context.tp_degree = mesh_.size(Axis::kTp);
-  std::vector<LayerContext> contexts = make_contexts(batch, context, &sinks);
-  plant_in_batch(options_.faults, contexts, mesh_);
+  StepContext step = step_context(counts);
+  step.sinks = &sinks;
+  std::vector<LayerContext> contexts =
+      make_contexts(batch, step, mesh_.coordinate(Axis::kTp), mesh_.size(Axis::kTp));
+  inject_in_batch(options_.faults, contexts, mesh_);
   pipeline_->run(contexts);
 
   // What is still partial; then every rank has its boxes of the true gradient.
@@ -135,7 +140,7 @@ StepMetrics Trainer::train_step() {
   if (options_.on_gradients) options_.on_gradients(metrics.step, model_->table, mesh_);
 
   // The norm counts each logical element once; loss, norm and signals travel as one message.
-  plant_in_loss(options_.faults, sinks, metrics.step, mesh_.rank());
+  inject_in_loss(options_.faults, sinks, metrics.step, mesh_.rank());
   const bool asked = options_.stop_signal != nullptr && options_.stop_signal->load() != 0;
   StepSums sums(sinks, counted_squares(model_->table), asked, config_.model, mesh_);
   sums.writing = checkpoints_->writing() ? 1.0 : 0.0;
@@ -171,8 +176,8 @@ StepMetrics Trainer::train_step() {
 
 void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,
                                 const std::vector<MicroBatch>& batch) {
-  // Every rank is here. The first whose own loss is not finite is named, with its samples; when all
-  // losses are finite, the first whose own gradients are not.
+  // Every rank is here. The first rank whose own loss is not finite is named, with its samples;
+  // when all losses are finite, the first rank whose own gradients are not.
   const bool bad_loss = !std::isfinite(summed_loss(sinks));
   const bool bad_norm = !std::isfinite(counted_squares(model_->table));
   const auto none = static_cast<double>(mesh_.dims().world);

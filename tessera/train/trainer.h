@@ -16,6 +16,7 @@
 #include "tessera/parallel/parallel_model.h"
 #include "tessera/parallel/pipeline_runtime.h"
 #include "tessera/train/faults.h"
+#include "tessera/train/make_contexts.h"
 #include "tessera/train/metrics.h"
 #include "tessera/train/run_checkpoints.h"
 #include "tessera/train/step_sums.h"
@@ -25,7 +26,7 @@ namespace tessera {
 /// What the ranks of one process share, and hooks for those who watch a run.
 struct TrainerOptions {
   std::shared_ptr<const SampleSource> source;  // opened once per process
-  /// Ends the run after this update although the schedule is made for training.steps; 0: does not.
+  /// Ends the run after this update, while learning rates follow training.steps; 0: does not.
   int64_t stop_after = 0;
   /// Called on every rank with its model, before the first step.
   std::function<void(ParallelModel&, const DeviceMesh&)> on_model;
@@ -52,13 +53,15 @@ class Trainer {
 
   StepMetrics train_step();
 
-  /// Trained on so far; not 0 at the start of a run that resumes.
+  /// Samples that were trained on so far; not 0 at the start of a run that resumes.
   int64_t samples() const { return step_ * plan_.effective_batch; }
   ParamTable& table() { return model_->table; }
   const PipelineRuntime& pipeline() const { return *pipeline_; }
   const DeviceMesh& mesh() const { return mesh_; }
 
  private:
+  /// From what counts in the global batch; writes to no sinks.
+  StepContext step_context(const StepCounts& counts) const;
   [[noreturn]] void report_non_finite(const StepSums& sums, const Sinks& sinks,
                                       const std::vector<MicroBatch>& batch);
 

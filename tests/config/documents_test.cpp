@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tessera/rules/presence.h"
 #include "tests/config/config_testing.h"
 
 namespace tessera {

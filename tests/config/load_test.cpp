@@ -4,6 +4,7 @@
 
 #include "tessera/config/cpu_features.h"
 #include "tessera/config/paths.h"
+#include "tessera/rules/presence.h"
 #include "tests/config/config_testing.h"
 
 namespace tessera {

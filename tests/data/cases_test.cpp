@@ -97,8 +97,7 @@ TEST_P(Cases, SamplesAndTokenCountsAreEqual) {
   options.columns.eod = 2;
   options.columns.pad = 1;
   options.columns.reset_position_ids = run.packed;
-  options.columns.reset_attention_mask = run.packed;
-  options.columns.create_compressed_eod_mask = run.packed;
+  options.columns.packed = run.packed;
   options.columns.eod_mask_loss = run.packed;
   const DatasetOptions data = dataset_options(run);
   const auto source = open_dataset(data);

@@ -114,7 +114,7 @@ TEST(Loader, ContextParallelRanksHoldSlicesOfTheWholeRow) {
   const auto source = std::make_shared<const Counting>(8, 16);
   LoaderOptions options = layout(1, 2, 2);
   options.columns.reset_position_ids = true;
-  options.columns.create_compressed_eod_mask = true;
+  options.columns.packed = true;
   options.columns.eod_mask_loss = true;
   options.next_tokens = true;
   const auto whole = Loader(source, options).load(0);

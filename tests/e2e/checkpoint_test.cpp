@@ -12,7 +12,7 @@
 #include "tessera/checkpoint/iteration_folder.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/run.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"

@@ -13,7 +13,7 @@
 #include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/safetensors.h"
 #include "tessera/comm/threads/run_ranks.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
 #include "tests/support/case_path.h"

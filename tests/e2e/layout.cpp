@@ -8,7 +8,7 @@
 #include "tessera/config/load.h"
 #include "tessera/rules/derive.h"
 #include "tessera/rules/validate.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tests/support/case_path.h"
 #include "tests/support/json_files.h"
 #include "tests/support/near_rel.h"

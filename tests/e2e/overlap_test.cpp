@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/trainer.h"
 #include "tests/comm/process_ranks.h"
 #include "tests/e2e/layout.h"

@@ -7,7 +7,7 @@
 
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/layout/layer_ranges.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/comm/threads/run_ranks.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
 

@@ -11,7 +11,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/comm/threads/run_ranks.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
 #include "tests/support/json_files.h"

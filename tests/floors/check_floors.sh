@@ -10,8 +10,8 @@ BEGIN {
   free = "base config schedule data layout rules planner launcher"  # floors 0 and 1, all without torch
   allowed["base"] = ""
   allowed["config"] = allowed["schedule"] = allowed["data"] = "base"
-  allowed["layout"] = "base config schedule"
-  allowed["rules"] = "base config schedule layout"
+  allowed["layout"] = "base config schedule data"
+  allowed["rules"] = "base config schedule data layout"
   allowed["planner"] = "base config schedule data layout rules"
   allowed["launcher"] = "base config layout rules planner"
   allowed["comm"] = free

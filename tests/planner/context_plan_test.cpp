@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "tessera/layout/context_grid.h"
 #include "tessera/planner/plan.h"
 #include "tessera/rules/derive.h"
 
@@ -32,7 +33,7 @@ Config packed(Config config) {
 }
 
 std::vector<double> pairs(const Config& config, const std::vector<int64_t>& ends) {
-  return attention_pairs(config, config.parallelism.context_parallel, ends);
+  return attention_pairs(config, ends);
 }
 
 double most_over_mean(const Config& config, const std::vector<int64_t>& ends) {
@@ -68,12 +69,12 @@ TEST(ContextPlan, DocumentsOfFourAndTwelve) {
 }
 
 TEST(ContextPlan, SamplesThatHeadTailDoesNotDivideAreCutInContiguousPieces) {
-  EXPECT_EQ(token_balance(context_parallel(4, 60), 4), TokenBalance::kContiguous);
-  EXPECT_EQ(token_balance(packed(context_parallel(4, 60)), 4), TokenBalance::kByWork);
+  EXPECT_EQ(token_balance(context_parallel(4, 60)), TokenBalance::kContiguous);
+  EXPECT_EQ(token_balance(packed(context_parallel(4, 60))), TokenBalance::kByWork);
   Config hybrid = context_parallel(4, 60);
   hybrid.parallelism.context_parallel_method = "hybrid";
   hybrid.parallelism.ulysses_degree_in_cp = 2;
-  EXPECT_EQ(token_balance(hybrid, 4), TokenBalance::kHeadTail);
+  EXPECT_EQ(token_balance(hybrid), TokenBalance::kHeadTail);
 }
 
 TEST(ContextPlan, IsToldInTextAndJson) {

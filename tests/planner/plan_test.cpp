@@ -14,6 +14,7 @@
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/stage_units.h"
+#include "tessera/planner/traffic_plan.h"
 
 namespace tessera {
 namespace {
@@ -184,8 +185,7 @@ TEST(Plan, EveryRankIsAsIfPlannedAlone) {
     const Config config = load(name, overrides);
     const Plan p = make_plan(config, world);
     const auto units = assign_units(model_units(config.model), plan_stages(config, p.dims));
-    const PipelineSchedule schedule =
-        make_schedule(schedule_options(config, p.dims, p.batch.micro_batches));
+    const PipelineSchedule schedule = proven_schedule(config, p.batch.micro_batches);
     ASSERT_EQ(p.memory.size(), static_cast<size_t>(world)) << name;
     for (int64_t rank = 0; rank < world; ++rank) {
       const auto r = static_cast<size_t>(rank);
@@ -197,6 +197,15 @@ TEST(Plan, EveryRankIsAsIfPlannedAlone) {
       EXPECT_EQ(p.traffic[r], traffic) << name << " rank " << rank;
     }
   }
+}
+
+// A plan proves the schedule that it is made for: one whose list is wrong has no plan.
+TEST(Plan, AScheduleThatIsWrongIsNotPlanned) {
+  const Config config = load("pp_auto", {"training.global_batch_size=24"});
+  PipelineSchedule schedule = proven_schedule(config, 4);
+  EXPECT_NO_THROW(prove(schedule));
+  std::swap(schedule.ranks[0].front(), schedule.ranks[0].back());
+  EXPECT_THROW(prove(schedule), InternalError);
 }
 
 TEST(Plan, ALargeLayoutFitsAScreenToo) {

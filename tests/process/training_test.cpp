@@ -173,8 +173,8 @@ TEST_F(ProcessTraining, AWorkingDirectoryThatIsGoneIsNamed) {
   EXPECT_THAT(result.err, HasSubstr("the working directory is not there any more"));
 }
 
-// The program itself finds what is planted, says where and exits with 6.
-TEST_F(ProcessTraining, ParityNamesAPlantedFault) {
+// The program itself finds what is injected, says where and exits with 6.
+TEST_F(ProcessTraining, ParityNamesAnInjectedFault) {
   const std::string parity = "tessera parity --ranks 2 --steps 1 --config '" +
                              (test::case_path("llama_sgd64") / "config.yaml").string() +
                              "' --set parallelism.tensor_parallel=2 --set "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tessera/schedule/make_schedule.h"
 #include "tessera/schedule/simulate.h"
 #include "tests/schedule/options.h"
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tessera/schedule/make_schedule.h"
 #include "tests/schedule/options.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tessera/schedule/pipeline_schedule.h"
+#include "tessera/schedule/schedule_options.h"
 
 namespace tessera::testing {
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tessera/schedule/make_schedule.h"
 #include "tessera/schedule/schedule_formulas.h"
 #include "tessera/schedule/simulate.h"
 #include "tessera/schedule/validate_schedule.h"

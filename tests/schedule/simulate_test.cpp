@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/schedule/make_schedule.h"
 #include "tests/schedule/options.h"
 
 namespace tessera {

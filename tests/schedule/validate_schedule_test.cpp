@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tessera/schedule/make_schedule.h"
 #include "tests/schedule/options.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-// `tessera parity`: right layouts pass, every planted fault is named.
+// `tessera parity`: right layouts pass, every injected fault is named.
 
 #include "tessera/train/parity.h"
 

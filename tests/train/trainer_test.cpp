@@ -6,7 +6,7 @@
 #include "tessera/base/error.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tests/support/case_path.h"
 
 namespace tessera::test {

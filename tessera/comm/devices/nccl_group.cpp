@@ -125,7 +125,7 @@ class NcclGroup : public ProcessGroup::Impl {
   }
 
   at::Device device() const override { return state_->world->device; }
-  bool goes_on_behind() const override { return true; }
+  bool overlaps_compute() const override { return true; }
 
   Work all_gather(Tensors full, Tensors shards) override {
     if (on_host(full)) return host_.all_gather(std::move(full), std::move(shards));

@@ -107,7 +107,7 @@ class MessageGroup : public ProcessGroup::Impl {
     return std::make_shared<MessageGroup>(state_, rank, ranks, name);
   }
 
-  bool goes_on_behind() const override { return true; }
+  bool overlaps_compute() const override { return true; }
 
   Work all_gather(ProcessGroup::Tensors full, ProcessGroup::Tensors shards) override {
     std::vector<Piece> own;

@@ -6,14 +6,11 @@
 
 #include "tessera/base/box.h"
 #include "tessera/base/error.h"
+#include "tessera/layout/size_choices.h"
 #include "tessera/nn/scalar_type.h"
 
 namespace tessera {
 namespace {
-
-// A causal square up to this long is one call: below it, calls cost more than what they save
-// (measured: squares of 96 to 192 are equally fast, 64 and 256 slower).
-constexpr int64_t kLongestSquare = 192;
 
 struct Rectangle {
   Range queries;

@@ -22,13 +22,13 @@ struct FlashGrads {
 FlashResult flash_forward(const at::Tensor& q_BNLD, const at::Tensor& k_BMKD,
                           const at::Tensor& v_BMKD, bool causal, double scale);
 
-/// Its gradients. `out` and `lse` may be those of more keys than `k`: then these are the parts that
-/// `k` has in dq, and its own dk and dv.
+/// Its gradients. `out` and `lse` may be the result for more keys than `k`: then dq is the part that
+/// `k` adds to it, and dk and dv belong to `k` alone.
 FlashGrads flash_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                           bool causal, double scale);
 
-/// `out` and `lse` become those of their keys and of `more`'s, in place.
+/// `out` and `lse` become, in place, the result for their keys and the keys of `more` together.
 void flash_merge(at::Tensor& out, at::Tensor& lse, const FlashResult& more);
 
 }  // namespace tessera

@@ -43,8 +43,8 @@ MixtureOfExperts::MixtureOfExperts() {
     if (router_loss.on()) {
       out.push_back(router_loss.forward(*router, routes.logits, inputs[1], layer, context));
     }
-    if (!context.recompute && context.sinks != nullptr) {
-      context.sinks->tokens_per_expert[{layer, context.micro_batch}] =
+    if (Sinks* sinks = context.sinks()) {
+      sinks->tokens_per_expert[{layer, context.micro_batch}] =
           routes.expert_ids.flatten().bincount({}, router->experts());
     }
     return out;

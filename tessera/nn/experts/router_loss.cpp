@@ -48,9 +48,9 @@ at::Tensor balance_loss(const Router& router, const at::Tensor& logits_TX, const
   const at::Tensor wide = counts_GX.to(at::kDouble);
   const at::Tensor tokens_G1 = wide.sum(1, true) / static_cast<double>(k);
   double group_share = 1.0;
-  if (scope == BalanceScope::kSequence) group_share = context.sample_scale;
+  if (scope == BalanceScope::kSequence) group_share = context.step->sample_scale;
   if (scope == BalanceScope::kMicroBatch) {
-    group_share = context.sample_scale * static_cast<double>(context.rows);
+    group_share = context.step->sample_scale * static_cast<double>(context.rows);
   }
   const double factor = group_share * static_cast<double>(experts) / static_cast<double>(k);
   const at::Tensor weights_GX =
@@ -64,17 +64,18 @@ at::Tensor RouterLoss::forward(const Router& router, const at::Tensor& logits_TX
                                const at::Tensor& rows, int64_t layer,
                                const LayerContext& context) const {
   at::Tensor total = at::zeros({}, logits_TX.options());
-  const bool write = !context.recompute && context.sinks != nullptr;
+  Sinks* const sinks = context.sinks();
   const Sinks::Key key{layer, context.micro_batch};
   if (balance > 0) {
     const at::Tensor share = balance_loss(router, logits_TX, rows, scope, *statistics, context);
     total = total + share * balance;
-    if (write) context.sinks->load_balance_loss[key] = share.detach();
+    if (sinks != nullptr) sinks->load_balance_loss[key] = share.detach();
   }
   if (z > 0) {
-    const at::Tensor share = logits_TX.logsumexp(-1).square().sum() * (z * context.position_scale);
+    const at::Tensor share =
+        logits_TX.logsumexp(-1).square().sum() * (z * context.step->position_scale);
     total = total + share;
-    if (write) context.sinks->z_loss[key] = share.detach();
+    if (sinks != nullptr) sinks->z_loss[key] = share.detach();
   }
   return total;
 }

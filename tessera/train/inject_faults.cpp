@@ -1,4 +1,4 @@
-#include "tessera/train/plant.h"
+#include "tessera/train/inject_faults.h"
 
 #include <ATen/ATen.h>
 
@@ -11,6 +11,7 @@
 #include "tessera/parallel/context_attention.h"
 #include "tessera/parallel/expert_parallel_dispatchers.h"
 #include "tessera/parallel/tensor_parallel_layers.h"
+#include "tessera/schedule/make_schedule.h"
 #include "tessera/train/altered_attention.h"
 #include "tessera/train/altered_group.h"
 
@@ -39,7 +40,7 @@ std::unique_ptr<CoreAttention>* core_of(DecoderLayer& layer) {
 }
 
 // In the layer that the fault names. False: it has no such place.
-bool plant_in_layer(Kind kind, DecoderLayer& layer) {
+bool inject_in_layer(Kind kind, DecoderLayer& layer) {
   if (kind == Kind::kSliceGradient) {
     auto* plain = dynamic_cast<Attention*>(layer.attention.get());
     auto* cut = plain ? dynamic_cast<ColumnProjections*>(plain->qkv_proj.get()) : nullptr;
@@ -69,7 +70,7 @@ bool plant_in_layer(Kind kind, DecoderLayer& layer) {
   return true;
 }
 
-bool plant_in_units(const Faults& faults, ParallelModel& model) {
+bool inject_in_units(const Faults& faults, ParallelModel& model) {
   for (const auto& unit : model.units) {
     if (unit->name() != faults.unit) continue;
     if (faults.kind == Kind::kScaleGradient) {
@@ -82,7 +83,7 @@ bool plant_in_units(const Faults& faults, ParallelModel& model) {
   return false;
 }
 
-bool plant_in_table(const Faults& faults, ParamTable& table, int64_t rank) {
+bool inject_in_table(const Faults& faults, ParamTable& table, int64_t rank) {
   const std::optional<Axis> axis = axis_from_name(faults.unit);
   for (const auto& param : table.params()) {
     if (faults.kind == Kind::kSkipPartial) {
@@ -96,7 +97,7 @@ bool plant_in_table(const Faults& faults, ParamTable& table, int64_t rank) {
   return false;
 }
 
-bool plant_in_loss_head(ParallelModel& model) {
+bool inject_in_loss_head(ParallelModel& model) {
   for (const auto& decoder : model.decoders) {
     auto* head = dynamic_cast<VocabularyLossHead*>(decoder->head.get());
     if (head == nullptr || !head->loss_parallel) continue;
@@ -107,13 +108,13 @@ bool plant_in_loss_head(ParallelModel& model) {
 }
 
 // Whether this rank has the place; a rank of another stage has not.
-bool plant_here(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
+bool inject_here(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
   switch (faults.kind) {
     case Kind::kScaleGradient:
-    case Kind::kSkipReduction: return plant_in_units(faults, model);
+    case Kind::kSkipReduction: return inject_in_units(faults, model);
     case Kind::kSkipPartial:
-    case Kind::kPerturbReplica: return plant_in_table(faults, model.table, mesh.rank());
-    case Kind::kLocalVocabulary: return plant_in_loss_head(model);
+    case Kind::kPerturbReplica: return inject_in_table(faults, model.table, mesh.rank());
+    case Kind::kLocalVocabulary: return inject_in_loss_head(model);
     case Kind::kSliceGradient:
     case Kind::kUnmergedLse:
     case Kind::kDropKeyGradient:
@@ -122,7 +123,7 @@ bool plant_here(const Faults& faults, ParallelModel& model, const DeviceMesh& me
       for (const auto& decoder : model.decoders) {
         for (DecoderLayer* layer : decoder->all_layers()) {
           if ("layer " + std::to_string(layer->index) == faults.unit) {
-            return plant_in_layer(faults.kind, *layer);
+            return inject_in_layer(faults.kind, *layer);
           }
         }
       }
@@ -133,16 +134,16 @@ bool plant_here(const Faults& faults, ParallelModel& model, const DeviceMesh& me
 
 }  // namespace
 
-void plant_before_training(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
+void inject_before_training(const Faults& faults, ParallelModel& model, const DeviceMesh& mesh) {
   if (faults.none()) return;
   const at::Tensor places =
-      at::full({1}, static_cast<int64_t>(plant_here(faults, model, mesh)), at::kLong);
+      at::full({1}, static_cast<int64_t>(inject_here(faults, model, mesh)), at::kLong);
   mesh[Axis::kWorld].all_reduce({places}).wait();
   if (places.item<int64_t>() == 0) refuse(faults, "this layout has no such place");
 }
 
-ProcessGroup plant_in_pipeline(const Faults& faults, const ProcessGroup& stages,
-                               const ScheduleOptions& schedule) {
+ProcessGroup inject_in_pipeline(const Faults& faults, const ProcessGroup& stages,
+                                const ScheduleOptions& schedule) {
   if (faults.kind != Kind::kSwapMicroBatches) return stages;
   if (schedule.stages < 2 || schedule.micro_batches < 2) {
     refuse(faults, "it needs a pipeline with two micro-batches");
@@ -159,8 +160,8 @@ ProcessGroup plant_in_pipeline(const Faults& faults, const ProcessGroup& stages,
   });
 }
 
-void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts,
-                    const DeviceMesh& mesh) {
+void inject_in_batch(const Faults& faults, std::vector<LayerContext>& contexts,
+                     const DeviceMesh& mesh) {
   if (faults.kind == Kind::kShiftLabels) {
     for (LayerContext& context : contexts) context.labels = context.labels.roll(1);
   }
@@ -169,7 +170,8 @@ void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts,
       refuse(faults, "a step has " + std::to_string(contexts.size()) + " micro-batches");
     }
     LayerContext& dropped = contexts[static_cast<size_t>(faults.micro_batch)];
-    dropped.loss_scale = dropped.next_loss_scale = 0;
+    dropped.loss_mask.zero_();
+    if (dropped.next_loss_mask.defined()) dropped.next_loss_mask.zero_();
   }
   if (faults.kind == Kind::kContiguousPositions) {
     if (mesh.size(Axis::kCp) == 1) refuse(faults, "it needs context parallelism");
@@ -181,7 +183,7 @@ void plant_in_batch(const Faults& faults, std::vector<LayerContext>& contexts,
   }
 }
 
-void plant_in_loss(const Faults& faults, Sinks& sinks, int64_t step, int64_t rank) {
+void inject_in_loss(const Faults& faults, Sinks& sinks, int64_t step, int64_t rank) {
   if (faults.kind != Kind::kNonFiniteLoss || step != faults.step || rank != faults.rank) return;
   for (auto& [micro_batch, loss] : sinks.loss) loss.fill_(std::numeric_limits<double>::infinity());
 }

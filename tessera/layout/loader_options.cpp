@@ -1,21 +1,9 @@
-#include "tessera/train/dataset.h"
+#include "tessera/layout/loader_options.h"
 
-#include "tessera/base/error.h"
-#include "tessera/parallel/context_parallel.h"
-#include "tessera/planner/context_plan.h"
-#include "tessera/planner/data_plan.h"
+#include "tessera/layout/context_grid.h"
+#include "tessera/layout/training_data.h"
 
 namespace tessera {
-
-std::shared_ptr<const SampleSource> open_training_data(const Config& config) {
-  const std::optional<DatasetOptions> options = training_data(config);
-  if (!options) {
-    throw ConfigError(
-        "train_dataset.dataloader.config.data_path is not given: there is nothing to "
-        "train on");
-  }
-  return open_dataset(*options);
-}
 
 LoaderOptions loader_options(const Config& config, const ParallelDims& dims, const BatchPlan& plan,
                              int64_t rank) {
@@ -27,19 +15,19 @@ LoaderOptions loader_options(const Config& config, const ParallelDims& dims, con
   options.micro_batches = plan.micro_batches;
   options.cp_rank = dims.index_on(Axis::kCp, rank);
   options.cp_degree = dims.cp;
-  options.cp_inner = inner_degree(config.parallelism);
+  options.cp_inner = context_grid(config.parallelism).inner;
   options.drop_remainder = config.train_dataset.drop_remainder;
   options.shuffle = loader.shuffle;
   options.seed = loader.config.seed;
   options.next_tokens = config.model.num_nextn_predict_layers > 0;
   options.columns.eod = loader.config.eod;
   options.columns.pad = loader.config.pad;
+  options.columns.ignored = config.model.ignore_token_id;
   options.columns.reset_position_ids = loader.config.reset_position_ids;
-  options.columns.reset_attention_mask = loader.config.reset_attention_mask;
-  options.columns.create_compressed_eod_mask = loader.config.create_compressed_eod_mask;
+  options.columns.packed = packs_documents(loader.config);
   options.columns.eod_mask_loss = loader.config.eod_mask_loss;
   options.columns.add_extra_token = loader.config.add_extra_token_to_sequence;
-  options.balance = token_balance(config, dims.cp);
+  options.balance = token_balance(config);
   return options;
 }
 

@@ -1,5 +1,5 @@
-// Faults planted in a layout: `tessera parity` names the place where each takes hold as the first
-// that differs. Without the fault the layouts agree (the tests of each dimension).
+// Faults injected into a layout: `tessera parity` names the place where each takes hold as the
+// first that differs. Without the fault the layouts agree (the tests of each dimension).
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ struct Fault {
 };
 std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 
-ParityReport planted(const std::string& plant, const std::string& file, const Layout& layout) {
+ParityReport with_fault(const std::string& plant, const std::string& file, const Layout& layout) {
   ParityOptions options;
   options.ranks = layout.ranks;
   options.steps = 1;
@@ -29,11 +29,11 @@ ParityReport planted(const std::string& plant, const std::string& file, const La
   return run_parity(load_case(file, layout.set, layout.ranks), options);
 }
 
-class PlantedFault : public testing::TestWithParam<Fault> {};
+class InjectedFault : public testing::TestWithParam<Fault> {};
 
-TEST_P(PlantedFault, IsNamedFirst) {
+TEST_P(InjectedFault, IsNamedFirst) {
   const Fault& fault = GetParam();
-  const ParityReport report = planted(fault.plant, fault.file, fault.layout);
+  const ParityReport report = with_fault(fault.plant, fault.file, fault.layout);
   ASSERT_FALSE(report.passed());
   const ParityFinding& first = report.findings.front();
   EXPECT_TRUE(first.what.starts_with(fault.first)) << parity_text(report);
@@ -62,7 +62,7 @@ Layout ring(int64_t degree) {
 const Layout kEp2 = {"ep2", 4, {shard(-1), local_batch(2), "parallelism.expert_parallel=2"}};
 
 INSTANTIATE_TEST_SUITE_P(
-    TensorParallel, PlantedFault,
+    TensorParallel, InjectedFault,
     testing::Values(Fault{"a_norm_not_summed",
                           "skip_partial:tp:model.layers.2.post_attention_layernorm.weight",
                           "llama_sgd64", kTp2,
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
-    Pipeline, PlantedFault,
+    Pipeline, InjectedFault,
     testing::Values(Fault{"micro_batches_swapped", "swap_micro_batches", "llama_sgd64", pipeline(1),
                           "activations in front of layer 2", ""},
                     Fault{"micro_batches_swapped_between_chunks", "swap_micro_batches",
@@ -86,17 +86,17 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
-    ContextParallel, PlantedFault,
+    ContextParallel, InjectedFault,
     testing::Values(Fault{"lse_of_a_block_not_merged", "unmerged_lse:layer 1", "llama_sgd64",
                           ring(4), "gradient of model.layers.1.self_attn.v_proj.weight", "fsdp"},
                     Fault{"dk_of_a_hop_lost", "drop_key_gradient:layer 1", "llama_sgd64", ring(4),
                           "gradient of model.layers.1.self_attn.k_proj.weight", "fsdp"},
                     Fault{"positions_not_split", "contiguous_positions", "llama_sgd64", ring(2),
-                          "activations behind the attention of layer 0", ""}),
+                          "activations after the attention of layer 0", ""}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
-    ExpertParallel, PlantedFault,
+    ExpertParallel, InjectedFault,
     testing::Values(Fault{"forward_splits_on_the_way_back", "forward_splits:layer 1",
                           "qwen3_moe_aux64", kEp2, "activations in front of layer 2", ""},
                     Fault{"an_expert_not_reduced", "skip_reduction:layer 3 experts",
@@ -107,23 +107,23 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 // Nothing else is blamed: of the gradients only the one that was spoiled differs.
-TEST(PlantedFaults, ANormThatIsNotSummedSpoilsNothingElse) {
+TEST(InjectedFaults, ANormThatIsNotSummedSpoilsNothingElse) {
   const std::string name = "model.layers.1.input_layernorm.weight";
-  const ParityReport report = planted("skip_partial:tp:" + name, "llama_sgd64", kTp2);
+  const ParityReport report = with_fault("skip_partial:tp:" + name, "llama_sgd64", kTp2);
   for (const ParityFinding& finding : report.findings) {
     if (!finding.what.starts_with("gradient of")) continue;
     EXPECT_EQ(finding.what, "gradient of " + name + " (its copies differ)");
   }
 }
 
-TEST(PlantedFaults, ALayoutWithoutTheirPlaceIsRefused) {
+TEST(InjectedFaults, ALayoutWithoutTheirPlaceIsRefused) {
   const Layout one{"one", 1, {}};
   for (const char* plant :
        {"skip_partial:tp", "slice_gradient:layer 2", "local_vocabulary", "swap_micro_batches",
         "drop_micro_batch:5", "unmerged_lse:layer 1", "drop_key_gradient:layer 1",
         "contiguous_positions", "forward_splits:layer 1", "double_weights:layer 1",
         "scale_gradient:layer 9"}) {
-    EXPECT_THROW(planted(plant, "llama_sgd64", one), ConfigError) << plant;
+    EXPECT_THROW(with_fault(plant, "llama_sgd64", one), ConfigError) << plant;
   }
 }
 

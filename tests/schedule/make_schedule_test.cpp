@@ -1,4 +1,4 @@
-#include "tessera/schedule/pipeline_schedule.h"
+#include "tessera/schedule/make_schedule.h"
 
 #include <gtest/gtest.h>
 

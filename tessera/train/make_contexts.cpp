@@ -1,4 +1,4 @@
-#include "tessera/train/step_context.h"
+#include "tessera/train/make_contexts.h"
 
 #include <ATen/ATen.h>
 
@@ -16,33 +16,24 @@ at::Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
 
 }  // namespace
 
-int64_t unmasked_tokens(const std::vector<MicroBatch>& batch) {
-  int64_t sum = 0;
-  for (const MicroBatch& micro_batch : batch) sum += micro_batch.unmasked_tokens;
-  return sum;
-}
-
-int64_t next_unmasked_tokens(const std::vector<MicroBatch>& batch) {
-  int64_t sum = 0;
-  for (const MicroBatch& micro_batch : batch) sum += micro_batch.next_unmasked_tokens;
-  return sum;
-}
-
-int64_t real_positions(const std::vector<MicroBatch>& batch) {
-  int64_t sum = 0;
+StepCounts count(const std::vector<MicroBatch>& batch) {
+  StepCounts counts;
   for (const MicroBatch& micro_batch : batch) {
-    sum += micro_batch.tokens - std::count(micro_batch.padded.begin(), micro_batch.padded.end(), 1);
+    counts.labels += micro_batch.unmasked_tokens;
+    counts.next_labels += micro_batch.next_unmasked_tokens;
+    counts.tokens += micro_batch.real_tokens;
   }
-  return sum;
+  return counts;
 }
 
 std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
-                                        const ContextOptions& options, Sinks* sinks) {
+                                        const StepContext& step, int64_t tp_rank,
+                                        int64_t tp_degree) {
   const auto int64_tensor = [&](const std::vector<int64_t>& values) {
-    return tensor_of(values, at::kLong).to(options.device);
+    return tensor_of(values, at::kLong).to(step.device);
   };
   const auto byte_tensor = [&](const std::vector<uint8_t>& values) {
-    return tensor_of(values, at::kByte).to(options.device);
+    return tensor_of(values, at::kByte).to(step.device);
   };
   std::vector<LayerContext> contexts;
   for (const MicroBatch& b : batch) {
@@ -50,13 +41,8 @@ std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
     c.rows = b.rows;
     c.seq_length = b.seq_length;
     c.micro_batch = static_cast<int64_t>(contexts.size());
-    c.step = options.step;
-    c.seed = options.seed;
-    c.timeline = options.timeline;
-    c.loss_scale = options.loss_scale;
-    c.sample_scale = options.sample_scale;
-    c.position_scale = options.position_scale;
-    const Range slice = part_of(b.tokens, options.tp_degree, options.tp_rank);
+    c.step = &step;
+    const Range slice = part_of(b.tokens, tp_degree, tp_rank);
     c.residual_tokens = {slice.begin, slice.end};
     c.token_ids = int64_tensor(b.input_ids);
     c.labels = int64_tensor(b.labels);
@@ -65,7 +51,6 @@ std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
       c.next_labels = int64_tensor(b.next_labels);
       c.next_loss_mask = byte_tensor(b.next_loss_mask);
       c.next_positions = int64_tensor(b.next_position_ids);
-      c.next_loss_scale = options.next_loss_scale;
     }
     c.loss_mask = byte_tensor(b.loss_mask);
     c.positions = int64_tensor(b.position_ids);
@@ -80,7 +65,6 @@ std::vector<LayerContext> make_contexts(const std::vector<MicroBatch>& batch,
       }
     }
     c.pieces = b.pieces;
-    c.sinks = sinks;
     contexts.push_back(std::move(c));
   }
   return contexts;

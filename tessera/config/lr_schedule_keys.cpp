@@ -1,10 +1,10 @@
-#include "tessera/config/schedule_keys.h"
+#include "tessera/config/lr_schedule_keys.h"
 
 #include <algorithm>
 
 namespace tessera {
 
-std::vector<std::string_view> schedule_keys(std::string_view type) {
+std::vector<std::string_view> lr_schedule_keys(std::string_view type) {
   std::vector<std::string_view> keys = {"warmup_steps", "warmup_lr_init", "warmup_ratio"};
   const auto with = [&](std::initializer_list<std::string_view> more) {
     keys.insert(keys.end(), more);
@@ -29,9 +29,9 @@ std::vector<std::string_view> schedule_keys(std::string_view type) {
   return {};
 }
 
-bool is_schedule_key(std::string_view type, std::string_view key) {
+bool is_lr_schedule_key(std::string_view type, std::string_view key) {
   if (key == "type" || key == "learning_rate" || key == "total_steps") return true;
-  const auto keys = schedule_keys(type);
+  const auto keys = lr_schedule_keys(type);
   return std::ranges::find(keys, key) != keys.end();
 }
 
