@@ -19,7 +19,8 @@ bool is_idle(const Config& config, const Field& field) {
   if (field.effect != Effect::kHonoured) return true;
   if (path == "optimizer.betas" || path == "optimizer.eps") return config.optimizer.type == "SGD";
   if (path == "optimizer.momentum") return config.optimizer.type != "SGD";
-  return (!config.model.is_mla() && (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
+  return (!config.model.has_latent_attention() &&
+          (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
          (!config.model.is_moe() && holds(kExpertKeys, path));
 }
 
@@ -50,7 +51,7 @@ std::vector<std::string_view> sections_of(std::string_view path) {
 
 std::vector<const Field*> fields_to_write(const Config& config) {
   Config defaults;
-  defaults.model = family_defaults(config.model.model_type);
+  defaults.model = family_defaults(config.model.family);
   std::vector<const Field*> fields;
   for (const Field& field : all_fields()) {
     if (!is_left_out(config, defaults, field)) fields.push_back(&field);

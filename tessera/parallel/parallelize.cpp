@@ -6,10 +6,12 @@
 #include <map>
 
 #include "tessera/base/error.h"
+#include "tessera/layout/dtypes.h"
 #include "tessera/layout/layer_ranges.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/layout/recompute_plan.h"
 #include "tessera/nn/experts/moe.h"
+#include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/activation_checkpoint.h"
 #include "tessera/parallel/context_parallel.h"
 #include "tessera/parallel/expert_parallel.h"
@@ -17,12 +19,6 @@
 
 namespace tessera {
 namespace {
-
-at::ScalarType master_dtype(const ModelConfig& model) {
-  const bool double_precision =
-      model.params_dtype == DType::kFloat64 || model.compute_dtype == DType::kFloat64;
-  return double_precision ? at::kDouble : at::kFloat;
-}
 
 struct Resharding {
   ShardingPolicy policy;
@@ -114,8 +110,8 @@ void fully_shard(ParallelModel& model, Decoder& decoder, const Config& config,
     }
     const auto shard = [&](const std::string& name, const std::vector<Weight*>& weights,
                            const std::string& axis) {
-      model.units.push_back(std::make_unique<ShardedUnit>(name, weights, mesh, axis,
-                                                          master_dtype(config.model), model.table));
+      model.units.push_back(std::make_unique<ShardedUnit>(
+          name, weights, mesh, axis, scalar_type(master_dtype(config.model)), model.table));
       for (const Weight* weight : weights) owner[weight] = model.units.back().get();
       call.units.push_back(model.units.back().get());
     };

@@ -80,8 +80,7 @@ void tensor_parallel(Decoder& decoder, const Config& config, const DeviceMesh& m
     if (tied) decoder.head->weight = &decoder.embedding->weight;
   }
   for (DecoderLayer* layer : decoder.all_layers()) {
-    replicate(layer->input_norm->weight);
-    replicate(layer->post_attention_norm->weight);
+    for (Norm* norm : layer->norms()) replicate(norm->weight);
     if (auto* latent = dynamic_cast<LatentAttention*>(layer->attention.get())) {
       latent_attention_over_tp(*latent, tp, overlap);
     } else {

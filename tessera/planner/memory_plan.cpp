@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/message_size.h"
+#include "tessera/layout/dtypes.h"
 #include "tessera/planner/placement_rules.h"
 #include "tessera/planner/step_memory.h"
 
@@ -12,12 +13,6 @@ namespace {
 int64_t moments_per_element(const OptimizerConfig& optimizer) {
   if (optimizer.type == "SGD") return optimizer.momentum != 0.0 ? 1 : 0;
   return optimizer.amsgrad ? 3 : 2;
-}
-
-// In which a parameter is kept between steps; it is rounded to that before it is used.
-DType stored_dtype(const TensorGroup& group, const ModelConfig& model) {
-  if (is_norm(group.role)) return group.compute;
-  return group.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
 }
 
 }  // namespace
@@ -48,7 +43,7 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
       const int64_t own =
           group.count *
           local_elements(group.shape, cuts_of(group.role, config.model, dims), dims, rank);
-      const bool rounded = size_of(stored_dtype(group, config.model)) < size_of(master);
+      const bool rounded = size_of(storage_dtype(group.role, config.model)) < size_of(master);
       if (sharded || group.compute != master || rounded) aliased = false;
       sum.gathered += full * size_of(group.compute);
       if (group.compute != master || rounded) sum.converted += own * size_of(group.compute);

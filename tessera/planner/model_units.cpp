@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "tessera/layout/dtypes.h"
 #include "tessera/planner/placement_rules.h"
 
 namespace tessera {
 namespace {
-
-DType compute_dtype(ParamRole role, const ModelConfig& model) {
-  if (is_norm(role)) return model.layernorm_compute_dtype;
-  if (role == ParamRole::kRouter) return model.moe_router_dtype;
-  return model.compute_dtype;
-}
 
 // The unit of `spec` at the end of `units`, which follow the order of the model.
 ModelUnit& unit_of(std::vector<ModelUnit>& units, const ParamSpec& spec) {
@@ -76,12 +71,6 @@ std::vector<ModelUnit> model_units(const ModelConfig& model) {
     }
   }
   return units;
-}
-
-DType master_dtype(const ModelConfig& model) {
-  const bool is_double =
-      model.params_dtype == DType::kFloat64 || model.compute_dtype == DType::kFloat64;
-  return is_double ? DType::kFloat64 : DType::kFloat32;
 }
 
 }  // namespace tessera

@@ -37,7 +37,4 @@ struct ModelUnit {
 /// listed: its unit uses the embedding's.
 std::vector<ModelUnit> model_units(const ModelConfig& model);
 
-/// float64 for a model that stores or computes in it, else float32.
-DType master_dtype(const ModelConfig& model);
-
 }  // namespace tessera

@@ -48,11 +48,6 @@ bool is_expert(ParamRole role) {
          role == ParamRole::kExpertDown;
 }
 
-bool is_norm(ParamRole role) {
-  return role == ParamRole::kNorm || role == ParamRole::kQNorm || role == ParamRole::kKNorm ||
-         role == ParamRole::kMtpEmbeddingNorm || role == ParamRole::kMtpHiddenNorm;
-}
-
 std::vector<AxisCut> compute_cuts_of(ParamRole role, const ModelConfig& model,
                                      const ParallelDims& dims) {
   if (is_expert(role)) {

@@ -25,7 +25,4 @@ int64_t local_elements(const std::vector<int64_t>& shape, const std::vector<Axis
 /// A matrix of one routed expert.
 bool is_expert(ParamRole role);
 
-/// A norm's weight: computed with in layernorm_compute_dtype.
-bool is_norm(ParamRole role);
-
 }  // namespace tessera

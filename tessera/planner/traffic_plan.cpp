@@ -1,5 +1,6 @@
 #include <string>
 
+#include "tessera/layout/dtypes.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/placement_rules.h"
 

@@ -36,6 +36,7 @@ struct TrainerOptions {
   /// Set by a signal: the run ends after the current step, on all ranks alike.
   const std::atomic<int>* stop_signal = nullptr;
   Faults faults;
+  FamilyTable families = builtin_families();  // that the file was read with
   Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer
 };
 
