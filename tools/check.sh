@@ -25,6 +25,7 @@ else
 fi
 
 tests/floors/check_floors.sh .
+tests/floors/check_family_names.sh .
 tests/floors/check_lengths.sh .
 tests/floors/check_axis_names.sh .
 [[ "${1:-}" == --cheap ]] && exit 0

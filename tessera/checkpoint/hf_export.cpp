@@ -44,10 +44,10 @@ DType dtype_of(at::ScalarType type) {
   return type == at::kHalf ? DType::kFloat16 : DType::kFloat32;
 }
 
-Config config_of(const Manifest& manifest, const fs::path& folder) {
+Config config_of(const Manifest& manifest, const fs::path& folder, const FamilyTable& families) {
   const std::string name = (folder / kManifestName).string() + ": config";
-  ConfigResult result =
-      load_config_text(manifest.config, name, folder.string(), {"checkpoint.load_path=''"});
+  ConfigResult result = load_config_text(manifest.config, name, folder.string(),
+                                         {"checkpoint.load_path=''"}, families);
   if (!result.ok()) throw CheckpointError(format_issues(result.issues));
   return std::move(result.config);
 }
@@ -152,7 +152,7 @@ std::string export_to_hf(const HfExportOptions& options) {
   const CheckpointChoice choice = checkpoints_at(options.checkpoint);
   if (!choice.note.empty()) log_warning(choice.note);
   CheckpointReader reader(choice.folders.front());
-  const Config config = config_of(reader.manifest(), reader.folder());
+  const Config config = config_of(reader.manifest(), reader.folder(), options.families);
   const std::vector<ParamSpec> model = model_spec(config.model);
   const std::string report = compare_with_model(reader.manifest(), model);
   TESSERA_CHECK(report.empty(), reader.folder().string(), report);

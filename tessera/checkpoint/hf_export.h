@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tessera/base/dtype.h"
+#include "tessera/config/family.h"
 
 namespace tessera {
 
@@ -14,7 +15,8 @@ struct HfExportOptions {
   std::filesystem::path output;      // must not exist, or be empty
   std::optional<DType> dtype;        // of all weights; nothing: as they are stored
   std::filesystem::path tokenizer;  // folder whose tokenizer files are copied; empty: the run's own
-  uint64_t shard_bytes = 5'000'000'000;  // largest file, but for a tensor that is larger
+  FamilyTable families = builtin_families();  // that its model may be of
+  uint64_t shard_bytes = 5'000'000'000;       // largest file, but for a tensor that is larger
 };
 
 /// Writes a checkpoint as a Hugging Face folder: config.json, model.safetensors (or shards and

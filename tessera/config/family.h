@@ -1,32 +1,77 @@
 #pragma once
 
+// A family of models is a row of a table: all that differs between families is in the row, and
+// nothing else of the program knows their names. The table is handed to whoever reads a file.
+
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tessera/config/layer_design.h"
 #include "tessera/config/model_config.h"
 
 namespace tessera {
 
-/// The families by their two names.
-struct Family {
-  std::string_view model_type;    // "qwen3"
-  std::string_view architecture;  // "Qwen3ForCausalLM"
+/// A key of the file, "model.head_dim", and a value as YAML spells it.
+struct FieldText {
+  std::string_view path;
+  std::string_view text;
 };
-const std::vector<Family>& all_families();
 
-/// Empty when there is none of that name.
-std::string architecture_of(std::string_view model_type);
-std::string model_type_of(std::string_view architecture);
+/// A key that has one legal value in every model of a family.
+struct FixedField {
+  std::string_view path;
+  std::string_view text;
+  std::string_view reason;  // ends the message: "must be TEXT for FAMILY; REASON"
+  bool only_warn = false;   // another value is named in a warning and replaced, else an error
+};
 
-/// What a model section that says nothing means: the family's column of MindFormers' defaults
-/// (llama as qwen3), dropouts 0, no multi-token prediction.
-ModelConfig family_defaults(std::string_view model_type);
+struct Family {
+  std::string model_type;    // qwen3
+  std::string architecture;  // Qwen3ForCausalLM
 
-/// What transformers takes for keys that a config.json leaves out, where that differs.
-void apply_hf_defaults(std::string_view model_type, ModelConfig& model);
+  LayerDesign design;
+  bool has_experts = false;  // model.n_routed_experts is needed; else it must be 0
 
-/// Keys of ours that a config.json does not spell but its family fixes: {key, YAML text}.
-std::vector<std::pair<std::string_view, std::string_view>> hf_implied(std::string_view model_type);
+  /// What a model section that says nothing means: the family's column of MindFormers' defaults,
+  /// dropouts 0, no multi-token prediction. Agrees with `fixed`.
+  ModelConfig defaults;
+  std::vector<FixedField> fixed;
+
+  /// What transformers takes for keys that a config.json leaves out, where `defaults` differ.
+  std::vector<FieldText> hf_defaults;
+  /// Keys of ours that a config.json does not spell but its family fixes.
+  std::vector<FieldText> hf_implied;
+  /// Keys of its config.json beside those that every family has (config/hf_config_writer.cpp).
+  std::vector<std::string_view> hf_keys;
+};
+
+/// Families by name. Copies share the rows.
+class FamilyTable {
+ public:
+  explicit FamilyTable(std::vector<Family> rows);
+
+  /// nullptr when there is none of that name.
+  std::shared_ptr<const Family> find(std::string_view model_type) const;
+  std::shared_ptr<const Family> find_architecture(std::string_view architecture) const;
+
+  /// The same families and one more.
+  FamilyTable with(Family row) const;
+
+  const std::vector<std::shared_ptr<const Family>>& rows() const { return rows_; }
+  /// "llama, qwen3": the legal values of model.model_type and of model.architectures.
+  std::string names() const;
+  std::string architectures() const;
+
+ private:
+  std::vector<std::shared_ptr<const Family>> rows_;
+};
+
+/// The families that the program knows by itself (config/families/).
+const FamilyTable& builtin_families();
+
+/// The defaults of `family` with the reference to its row.
+ModelConfig family_defaults(const std::shared_ptr<const Family>& family);
 
 }  // namespace tessera

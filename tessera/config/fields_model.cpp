@@ -8,8 +8,7 @@ constexpr double kMaxSize = 1 << 30;
 
 std::vector<Field> model_fields() {
   return {
-      TESSERA_FIELD(model.model_type, kHonoured, "The family; this or architectures is needed.")
-          .one_of("llama, qwen3, qwen3_moe, deepseek_v3"),
+      TESSERA_FIELD(model.model_type, kHonoured, "The family; this or architectures is needed."),
       TESSERA_FIELD_AS(model.architectures, StringOrList, kHonoured, "Class name of the family."),
       TESSERA_FIELD(model.vocab_size, kHonoured, "Rows of the embedding.").between(1, kMaxSize),
       TESSERA_FIELD(model.seq_length, kHonoured,
@@ -48,15 +47,16 @@ std::vector<Field> model_fields() {
           .between(1, kMaxSize),
       TESSERA_FIELD(model.position_embedding_type, kHonoured, "yarn: see rope_scaling.")
           .one_of("rope, yarn"),
-      TESSERA_FIELD(model.attention_bias, kHonoured, "Biases of q, k, v and o."),
-      TESSERA_FIELD(model.mlp_bias, kHonoured, "Biases of gate, up and down (llama)."),
+      TESSERA_FIELD(model.attention_bias, kHonoured,
+                    "Biases of q, k, v and o; latent attention: of q_a, kv_a and o."),
+      TESSERA_FIELD(model.mlp_bias, kHonoured, "Biases of gate, up and down."),
       TESSERA_FIELD(model.add_bias_linear, kRefused, "See attention_bias and mlp_bias."),
       TESSERA_FIELD(model.gated_linear_unit, kRefused, "Every family is gated."),
       TESSERA_FIELD(model.normalization, kHonoured, "Only RMSNorm.").one_of("RMSNorm"),
       TESSERA_FIELD(model.tie_word_embeddings, kHonoured, "The head is the embedding."),
       TESSERA_FIELD(model.qk_layernorm, kHonoured,
-                    "Norms of q and k (always in qwen3*, never in llama), deepseek_v3: after q_a "
-                    "and kv_a."),
+                    "Norms of each head of q and k; latent attention: of what q and k are made "
+                    "from."),
       TESSERA_FIELD(model.attention_dropout, kRefused, "The attention kernels have none."),
       TESSERA_FIELD(model.hidden_dropout, kHonoured,
                     "Dropout of both branches of a layer; below 1.")

@@ -8,22 +8,23 @@ constexpr double kMaxSize = 1 << 30;
 
 std::vector<Field> moe_fields() {
   return {
-      TESSERA_FIELD(model.q_lora_rank, kHonoured, "deepseek_v3: null for a full-rank query.")
+      TESSERA_FIELD(model.q_lora_rank, kHonoured, "Latent attention; null: a full-rank query.")
           .between(1, kMaxSize),
-      TESSERA_FIELD(model.kv_lora_rank, kHonoured, "deepseek_v3.").between(1, kMaxSize),
-      TESSERA_FIELD(model.qk_nope_head_dim, kHonoured, "deepseek_v3.").between(0, kMaxSize),
-      TESSERA_FIELD(model.qk_rope_head_dim, kHonoured, "deepseek_v3.").between(0, kMaxSize),
-      TESSERA_FIELD(model.v_head_dim, kHonoured, "deepseek_v3.").between(1, kMaxSize),
+      TESSERA_FIELD(model.kv_lora_rank, kHonoured, "Latent attention.").between(1, kMaxSize),
+      TESSERA_FIELD(model.qk_nope_head_dim, kHonoured, "Latent attention.").between(0, kMaxSize),
+      TESSERA_FIELD(model.qk_rope_head_dim, kHonoured, "Latent attention.").between(0, kMaxSize),
+      TESSERA_FIELD(model.v_head_dim, kHonoured, "Latent attention.").between(1, kMaxSize),
       TESSERA_UNUSED_FIELD("model.qk_head_dim", int64_t,
                            "qk_nope_head_dim + qk_rope_head_dim anyway."),
-      TESSERA_FIELD(model.rope_interleave, kHonoured, "deepseek_v3: rotary pairs are adjacent."),
+      TESSERA_FIELD(model.rope_interleave, kHonoured,
+                    "Latent attention: rotary pairs are adjacent."),
       TESSERA_FIELD(model.rotary_scaling_factor, kHonoured,
-                    "deepseek_v3: factor of yarn, and of the softmax scale.")
+                    "Factor of yarn; latent attention: also of the softmax scale.")
           .above(0),
-      TESSERA_FIELD(model.mscale, kHonoured, "deepseek_v3: see rope_scaling.").at_least(0),
-      TESSERA_FIELD(model.mscale_all_dim, kHonoured, "deepseek_v3: see rope_scaling.").at_least(0),
-      TESSERA_FIELD(model.beta_fast, kHonoured, "deepseek_v3: see rope_scaling.").above(0),
-      TESSERA_FIELD(model.beta_slow, kHonoured, "deepseek_v3: see rope_scaling.").above(0),
+      TESSERA_FIELD(model.mscale, kHonoured, "Another name; see rope_scaling.").at_least(0),
+      TESSERA_FIELD(model.mscale_all_dim, kHonoured, "Another name; see rope_scaling.").at_least(0),
+      TESSERA_FIELD(model.beta_fast, kHonoured, "Another name; see rope_scaling.").above(0),
+      TESSERA_FIELD(model.beta_slow, kHonoured, "Another name; see rope_scaling.").above(0),
 
       TESSERA_FIELD(model.n_routed_experts, kHonoured, "Routed experts of a layer.")
           .between(0, 1 << 16),
@@ -47,9 +48,9 @@ std::vector<Field> moe_fields() {
       TESSERA_FIELD(model.moe_layer_freq, kHonoured,
                     "Layer i holds experts iff i % freq == 0; or a 0 or 1 for each layer."),
       TESSERA_FIELD(model.decoder_sparse_step, kHonoured,
-                    "qwen3_moe: layer i holds experts iff (i + 1) % step == 0.")
+                    "Layer i holds experts iff (i + 1) % step == 0.")
           .at_least(1),
-      TESSERA_FIELD(model.mlp_only_layers, kHonoured, "qwen3_moe: layers that are dense."),
+      TESSERA_FIELD(model.mlp_only_layers, kHonoured, "Layers that are dense."),
       TESSERA_FIELD(model.moe_router_score_function, kHonoured, "How logits become scores.")
           .one_of("softmax, sigmoid, sqrtsoftplus"),
       TESSERA_FIELD(model.moe_router_enable_expert_bias, kHonoured,
@@ -74,7 +75,7 @@ std::vector<Field> moe_fields() {
       TESSERA_FIELD(model.actual_vocab_size, kNoEffect, "See moe_n_hash_layers."),
       TESSERA_FIELD(model.moe_router_dtype, kHonoured, "The router."),
       TESSERA_FIELD(model.num_nextn_predict_layers, kHonoured,
-                    "Layers that predict one token further (deepseek_v3).")
+                    "Layers that predict one token further.")
           .between(0, 1),
       TESSERA_FIELD(model.mtp_loss_factor, kHonoured,
                     "Weight of their loss; needed with num_nextn_predict_layers.")

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "tessera/config/family.h"
 #include "tessera/config/key_groups.h"
 
 namespace tessera {
@@ -34,8 +33,10 @@ constexpr std::string_view kShapingKeys[] = {
 // Taken where the YAML is silent; not compared: alone it changes nothing.
 constexpr std::string_view kTakenKeys[] = {"model.max_position_embeddings"};
 
-bool is_wanted(std::string_view path, std::string_view model_type) {
-  if (path == "model.head_dim" && model_type == "deepseek_v3") return false;
+bool is_wanted(std::string_view path, const Family* family) {
+  if (path == "model.head_dim" && family && family->design.attention == AttentionKind::kLatent) {
+    return false;
+  }
   return path.starts_with("model.rope_scaling.") || holds(kShapingKeys, path) ||
          holds(kLatentKeys, path) || holds(kPublishedExpertKeys, path) || holds(kTakenKeys, path);
 }
@@ -83,7 +84,7 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
     std::string path = std::string(section) + "." + name;
     if (path == "model.rope_scaling.rope_theta") path = "model.rope_theta";
     const Field* field = find_field(path);
-    if (!field || entry.value.is_null() || !is_wanted(path, hf.model_type)) {
+    if (!field || entry.value.is_null() || !is_wanted(path, hf.family.get())) {
       // null says something where null is a value of its own.
       const bool full_rank = path == "model.q_lora_rank" && entry.value.is_null();
       if (!full_rank) continue;
@@ -101,7 +102,8 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
 
 }  // namespace
 
-std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, std::vector<Issue>& issues) {
+std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const FamilyTable& families,
+                                         std::vector<Issue>& issues) {
   const std::string path = (std::filesystem::path(directory) / "config.json").string();
   std::ifstream file(path);
   std::ostringstream text;
@@ -115,10 +117,12 @@ std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, std::vect
     return nullptr;
   }
   if (const Value* type = hf->document.find("model_type")) hf->model_type = type->text;
+  hf->family = families.find(hf->model_type);
   refuse_foreign(hf->document, issues);
   collect(*hf, "model", hf->document, hf->keys, issues);
 
-  const auto implied = hf_implied(hf->model_type);
+  const std::vector<FieldText> implied =
+      hf->family ? hf->family->hf_implied : std::vector<FieldText>();
   hf->implied.reserve(implied.size() + 1);  // the keys point into it
   const auto imply = [&](std::string_view key, std::string_view text) {
     const Field* field = find_field(key);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/config/family.h"
 #include "tessera/config/issue.h"
 #include "tessera/config/value.h"
 #include "tessera/config/yaml_reader.h"
@@ -12,16 +13,18 @@ namespace tessera {
 
 /// The config.json of a Hugging Face folder, as far as it shapes the model or changes its
 /// mathematics. Keys that only concern training (router_aux_loss_coef, dropouts,
-/// initializer_range, pad_token_id, dtype, ...), generation, or the head size under MLA are left
-/// out.
+/// initializer_range, pad_token_id, dtype, ...), generation, or the head size under latent
+/// attention are left out.
 struct HfConfig {
   std::string model_type;
-  Value document;              // what `keys` points into
-  std::vector<Value> implied;  // likewise
+  std::shared_ptr<const Family> family;  // of that name; null when there is none
+  Value document;                        // what `keys` points into
+  std::vector<Value> implied;            // likewise
   std::vector<Given> keys;
 };
 
 /// Reads `directory`/config.json. What is wrong with it is appended to `issues`.
-std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, std::vector<Issue>& issues);
+std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const FamilyTable& families,
+                                         std::vector<Issue>& issues);
 
 }  // namespace tessera

@@ -1,7 +1,9 @@
 #include "tessera/config/hf_config_writer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tessera/base/error.h"
 #include "tessera/config/family.h"
 
 namespace tessera {
@@ -36,74 +38,95 @@ Json rope_scaling(const ModelConfig& m) {
   return scaling;
 }
 
-void add_experts(const ModelConfig& m, Json& json) {
-  json["num_experts_per_tok"] = m.num_experts_per_tok;
-  json["moe_intermediate_size"] = m.moe_intermediate_size;
-  json["norm_topk_prob"] = m.norm_topk_prob;
-  if (m.model_type == "qwen3_moe") {
-    json["num_experts"] = m.n_routed_experts;
-    json["decoder_sparse_step"] = m.decoder_sparse_step;
-    json["mlp_only_layers"] = m.mlp_only_layers;
-    json["router_aux_loss_coef"] = m.moe_aux_loss_coeff;
-    json["output_router_logits"] = false;
-    return;
-  }
-  json["n_routed_experts"] = m.n_routed_experts;
-  json["n_shared_experts"] = m.n_shared_experts;
-  json["n_group"] = or_null(m.n_group);
-  json["topk_group"] = or_null(m.topk_group);
-  json["routed_scaling_factor"] = m.routed_scaling_factor;
-  json["first_k_dense_replace"] = m.first_k_dense_replace;
-  if (const auto* every = std::get_if<int64_t>(&m.moe_layer_freq)) {
-    json["moe_layer_freq"] = *every;
-  } else {
-    json["moe_layer_freq"] = std::get<std::vector<int64_t>>(m.moe_layer_freq);
-  }
-  json["scoring_func"] = m.moe_router_score_function;
-  json["topk_method"] = "noaux_tc";
+Json moe_layer_freq(const ModelConfig& m) {
+  if (const auto* every = std::get_if<int64_t>(&m.moe_layer_freq)) return *every;
+  return std::get<std::vector<int64_t>>(m.moe_layer_freq);
 }
+
+struct Key {
+  const char* name;
+  Json (*value)(const ModelConfig&);
+  bool in_every_family = false;
+};
+
+// In the order of the file.
+constexpr bool kInEveryFamily = true;
+const Key kKeys[] = {
+    {"vocab_size", [](const ModelConfig& m) { return Json(m.vocab_size); }, kInEveryFamily},
+    {"hidden_size", [](const ModelConfig& m) { return Json(m.hidden_size); }, kInEveryFamily},
+    {"intermediate_size", [](const ModelConfig& m) { return Json(m.intermediate_size); },
+     kInEveryFamily},
+    {"num_hidden_layers", [](const ModelConfig& m) { return Json(m.num_hidden_layers); },
+     kInEveryFamily},
+    {"num_attention_heads", [](const ModelConfig& m) { return Json(m.num_attention_heads); },
+     kInEveryFamily},
+    {"num_key_value_heads", [](const ModelConfig& m) { return Json(m.num_key_value_heads); },
+     kInEveryFamily},
+    {"hidden_act", [](const ModelConfig& m) { return Json(m.hidden_act); }, kInEveryFamily},
+    {"rms_norm_eps", [](const ModelConfig& m) { return Json(m.rms_norm_eps); }, kInEveryFamily},
+    {"max_position_embeddings",
+     [](const ModelConfig& m) { return Json(m.max_position_embeddings); }, kInEveryFamily},
+    {"rope_theta", [](const ModelConfig& m) { return Json(m.rope_theta); }, kInEveryFamily},
+    {"rope_scaling", rope_scaling, kInEveryFamily},
+    {"attention_bias", [](const ModelConfig& m) { return Json(m.attention_bias); }},
+    {"attention_dropout", [](const ModelConfig& m) { return Json(m.attention_dropout); },
+     kInEveryFamily},
+    {"initializer_range", [](const ModelConfig& m) { return Json(m.initializer_range); },
+     kInEveryFamily},
+    {"tie_word_embeddings", [](const ModelConfig& m) { return Json(m.tie_word_embeddings); },
+     kInEveryFamily},
+    {"use_cache", [](const ModelConfig&) { return Json(true); }, kInEveryFamily},
+    {"q_lora_rank", [](const ModelConfig& m) { return or_null(m.q_lora_rank); }},
+    {"kv_lora_rank", [](const ModelConfig& m) { return Json(m.kv_lora_rank); }},
+    {"qk_nope_head_dim", [](const ModelConfig& m) { return Json(m.qk_nope_head_dim); }},
+    {"qk_rope_head_dim", [](const ModelConfig& m) { return Json(m.qk_rope_head_dim); }},
+    {"v_head_dim", [](const ModelConfig& m) { return Json(m.v_head_dim); }},
+    {"rope_interleave", [](const ModelConfig& m) { return Json(m.rope_interleave); }},
+    {"num_nextn_predict_layers",
+     [](const ModelConfig& m) { return Json(m.num_nextn_predict_layers); }},
+    {"head_dim", [](const ModelConfig& m) { return Json(m.head_dim); }},
+    {"mlp_bias", [](const ModelConfig& m) { return Json(m.mlp_bias); }},
+    {"use_sliding_window", [](const ModelConfig&) { return Json(false); }},
+    {"sliding_window", [](const ModelConfig&) { return Json(nullptr); }},
+    {"num_experts_per_tok", [](const ModelConfig& m) { return Json(m.num_experts_per_tok); }},
+    {"moe_intermediate_size", [](const ModelConfig& m) { return Json(m.moe_intermediate_size); }},
+    {"norm_topk_prob", [](const ModelConfig& m) { return Json(m.norm_topk_prob); }},
+    {"num_experts", [](const ModelConfig& m) { return Json(m.n_routed_experts); }},
+    {"decoder_sparse_step", [](const ModelConfig& m) { return Json(m.decoder_sparse_step); }},
+    {"mlp_only_layers", [](const ModelConfig& m) { return Json(m.mlp_only_layers); }},
+    {"router_aux_loss_coef", [](const ModelConfig& m) { return Json(m.moe_aux_loss_coeff); }},
+    {"output_router_logits", [](const ModelConfig&) { return Json(false); }},
+    {"n_routed_experts", [](const ModelConfig& m) { return Json(m.n_routed_experts); }},
+    {"n_shared_experts", [](const ModelConfig& m) { return Json(m.n_shared_experts); }},
+    {"n_group", [](const ModelConfig& m) { return or_null(m.n_group); }},
+    {"topk_group", [](const ModelConfig& m) { return or_null(m.topk_group); }},
+    {"routed_scaling_factor", [](const ModelConfig& m) { return Json(m.routed_scaling_factor); }},
+    {"first_k_dense_replace", [](const ModelConfig& m) { return Json(m.first_k_dense_replace); }},
+    {"moe_layer_freq", moe_layer_freq},
+    {"scoring_func", [](const ModelConfig& m) { return Json(m.moe_router_score_function); }},
+    {"topk_method", [](const ModelConfig&) { return Json("noaux_tc"); }},
+};
 
 }  // namespace
 
 std::string hf_config_json(const ModelConfig& m, DType dtype) {
+  TESSERA_CHECK(m.family, "a model without a family has no config.json");
+  const Family& family = *m.family;
   Json json = {
-      {"architectures", {architecture_of(m.model_type)}},
-      {"model_type", m.model_type},
+      {"architectures", {family.architecture}},
+      {"model_type", family.model_type},
       {"dtype", to_string(dtype)},
-      {"vocab_size", m.vocab_size},
-      {"hidden_size", m.hidden_size},
-      {"intermediate_size", m.intermediate_size},
-      {"num_hidden_layers", m.num_hidden_layers},
-      {"num_attention_heads", m.num_attention_heads},
-      {"num_key_value_heads", m.num_key_value_heads},
-      {"hidden_act", m.hidden_act},
-      {"rms_norm_eps", m.rms_norm_eps},
-      {"max_position_embeddings", m.max_position_embeddings},
-      {"rope_theta", m.rope_theta},
-      {"rope_scaling", rope_scaling(m)},
-      {"attention_bias", m.attention_bias},
-      {"attention_dropout", m.attention_dropout},
-      {"initializer_range", m.initializer_range},
-      {"tie_word_embeddings", m.tie_word_embeddings},
-      {"use_cache", true},
   };
-  if (m.is_mla()) {
-    json["q_lora_rank"] = or_null(m.q_lora_rank);
-    json["kv_lora_rank"] = m.kv_lora_rank;
-    json["qk_nope_head_dim"] = m.qk_nope_head_dim;
-    json["qk_rope_head_dim"] = m.qk_rope_head_dim;
-    json["v_head_dim"] = m.v_head_dim;
-    json["rope_interleave"] = m.rope_interleave;
-    json["num_nextn_predict_layers"] = m.num_nextn_predict_layers;
-  } else {
-    json["head_dim"] = m.head_dim;
+  for (const std::string_view wanted : family.hf_keys) {
+    const bool known = std::ranges::any_of(kKeys, [&](const Key& k) { return k.name == wanted; });
+    TESSERA_CHECK(known, family.model_type, ": no key of a config.json: ", wanted);
   }
-  if (m.model_type == "llama") json["mlp_bias"] = m.mlp_bias;
-  if (m.model_type.starts_with("qwen3")) {
-    json["use_sliding_window"] = false;
-    json["sliding_window"] = nullptr;
+  for (const Key& key : kKeys) {
+    if (key.in_every_family ||
+        std::ranges::find(family.hf_keys, key.name) != family.hf_keys.end()) {
+      json[key.name] = key.value(m);
+    }
   }
-  if (m.is_moe()) add_experts(m, json);
   return json.dump(2) + "\n";
 }
 

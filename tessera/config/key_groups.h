@@ -11,7 +11,7 @@ inline constexpr std::array<std::string_view, 6> kLatentKeys = {
     "model.q_lora_rank",      "model.kv_lora_rank", "model.qk_nope_head_dim",
     "model.qk_rope_head_dim", "model.v_head_dim",   "model.rope_interleave"};
 
-/// Other names of rotary scaling, for deepseek_v3 and for yarn.
+/// Other names of rotary scaling, for latent attention and for yarn.
 inline constexpr std::array<std::string_view, 5> kRotaryKeys = {
     "model.rotary_scaling_factor", "model.mscale", "model.mscale_all_dim", "model.beta_fast",
     "model.beta_slow"};

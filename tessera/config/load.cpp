@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tessera/config/family.h"
+#include "tessera/config/field_text.h"
 #include "tessera/config/hf_config.h"
 #include "tessera/config/paths.h"
 #include "tessera/config/resolve.h"
@@ -21,8 +22,8 @@ constexpr size_t kLargestFile = 16
 
 class Loader {
  public:
-  Loader(std::string directory, ConfigResult& result)
-      : directory_(std::move(directory)), result_(result) {}
+  Loader(std::string directory, const FamilyTable& families, ConfigResult& result)
+      : directory_(std::move(directory)), families_(families), result_(result) {}
 
   void load(const Value& root) {
     keys_ = collect_keys(root, result_.issues);
@@ -95,11 +96,11 @@ class Loader {
           report(*key, "no such folder (" + path + ")");
         }
       } else if (is_hf_folder(path)) {
-        hf = read_hf_config(path, result_.issues);
+        hf = read_hf_config(path, families_, result_.issues);
       } else if (const std::string folder = checkpoint_with_config(path); !folder.empty()) {
         // Only fills in: whether the model is the checkpoint's is told when that is read.
         std::vector<Issue> ignored;
-        hf = read_hf_config(folder, ignored);
+        hf = read_hf_config(folder, families_, ignored);
         if (has_errors(ignored)) hf.reset();
         from_checkpoint_ = true;
       }
@@ -108,7 +109,8 @@ class Loader {
     if (!any && !hf) return;
 
     const std::string type = model_type(hf.get());
-    config().model = family_defaults(type);
+    const auto family = families_.find(type);
+    config().model = family_defaults(family);
     if (hf && hf->model_type == type) take_hf(*hf);
     for (const Given& key : keys_) {
       if (is_model(key)) read(key, config());
@@ -116,12 +118,22 @@ class Loader {
     ModelConfig& model = config().model;
     model.model_type = type;
     if (model.architectures.empty() && !type.empty()) {
-      model.architectures = {architecture_of(type)};
+      model.architectures = {family ? family->architecture : ""};
     }
     check_rope_names();
-    if (type.starts_with("qwen3") && !model.qk_layernorm) {
-      report(*find("model.qk_layernorm"), "no effect: " + type + " always norms q and k");
-      result_.issues.back().severity = Severity::kWarning;
+    if (family) fix_fields(*family);
+  }
+
+  // Keys in which a file may not differ from its family, but is only warned.
+  void fix_fields(const Family& family) {
+    for (const FixedField& fixed : family.fixed) {
+      if (!fixed.only_warn || has_value(config(), fixed.path, fixed.text)) continue;
+      set_field(config(), fixed.path, fixed.text);
+      if (const Given* given = find(fixed.path)) {
+        report(*given, "no effect: it is " + std::string(fixed.text) + " for " + family.model_type +
+                           "; " + std::string(fixed.reason));
+        result_.issues.back().severity = Severity::kWarning;
+      }
     }
   }
 
@@ -135,13 +147,10 @@ class Loader {
       const Value& value = *class_key->value;
       class_name = value.items.empty() ? text_of("model.architectures") : value.items[0].text;
     }
-    const std::string from_class = model_type_of(class_name);
+    const auto of_class = families_.find_architecture(class_name);
+    const std::string from_class = of_class ? of_class->model_type : "";
     if (!class_name.empty() && from_class.empty()) {
-      std::string legal;
-      for (const Family& family : all_families()) {
-        legal += (legal.empty() ? "" : ", ") + std::string(family.architecture);
-      }
-      report(*class_key, "must be one of " + legal);
+      report(*class_key, "must be one of " + families_.architectures());
     } else if (!type.empty() && !from_class.empty() && from_class != type) {
       report(*type_key, "does not fit architectures = " + class_name);
     }
@@ -149,7 +158,7 @@ class Loader {
     if (hf && !hf->model_type.empty()) {
       if (type.empty()) {
         type = hf->model_type;
-      } else if (!from_checkpoint_ && type != hf->model_type && !architecture_of(type).empty()) {
+      } else if (!from_checkpoint_ && type != hf->model_type && families_.find(type)) {
         const Given& at = type_key ? *type_key : *class_key;
         report(at,
                "does not fit model_type = " + hf->model_type + " of " + hf->document.source.file);
@@ -160,7 +169,11 @@ class Loader {
 
   // Takes the values of the config.json, and compares what the YAML gives too.
   void take_hf(const HfConfig& hf) {
-    apply_hf_defaults(hf.model_type, config().model);
+    if (const auto& family = config().model.family) {
+      for (const FieldText& field : family->hf_defaults) {
+        set_field(config(), field.path, field.text);
+      }
+    }
     Config from_yaml;
     for (const Given& key : hf.keys) {
       const Field& field = *key.field;
@@ -195,6 +208,7 @@ class Loader {
   }
 
   std::string directory_;
+  const FamilyTable& families_;
   bool from_checkpoint_ = false;
   ConfigResult& result_;
   std::vector<Given> keys_;
@@ -205,7 +219,8 @@ class Loader {
 
 ConfigResult load_config_text(const std::string& text, const std::string& name,
                               const std::string& directory,
-                              const std::vector<std::string>& set_overrides) {
+                              const std::vector<std::string>& set_overrides,
+                              const FamilyTable& families) {
   ConfigResult result;
   result.provenance[""] = {name, 0};
   Value root = parse_document(text, name, result.issues);
@@ -218,11 +233,12 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
   for (const std::string& assignment : set_overrides) {
     apply_override(root, assignment, result.issues);
   }
-  Loader(directory, result).load(root);
+  Loader(directory, families, result).load(root);
   return result;
 }
 
-ConfigResult load_config(const std::string& path, const std::vector<std::string>& set_overrides) {
+ConfigResult load_config(const std::string& path, const std::vector<std::string>& set_overrides,
+                         const FamilyTable& families) {
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   errno = 0;
@@ -247,7 +263,7 @@ ConfigResult load_config(const std::string& path, const std::vector<std::string>
   }
   if (text.size() >= kLargestFile) return refuse("is larger than a configuration is (16 MiB)");
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  return load_config_text(text, path, directory.empty() ? "." : directory, set_overrides);
+  return load_config_text(text, path, directory.empty() ? "." : directory, set_overrides, families);
 }
 
 }  // namespace tessera

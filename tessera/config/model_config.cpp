@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/config/family.h"
+
 namespace tessera {
 namespace {
 
@@ -24,10 +26,33 @@ bool ModelConfig::is_moe_layer(int64_t layer) const {
   return layer % std::get<int64_t>(moe_layer_freq) == 0;
 }
 
+const LayerDesign& ModelConfig::design() const {
+  static const LayerDesign usual;
+  return family ? family->design : usual;
+}
+
+const LayerNorm* ModelConfig::norm_at(NormPlace place) const {
+  const bool of_queries_or_keys = place == NormPlace::kQuery || place == NormPlace::kKey;
+  if (of_queries_or_keys && !qk_layernorm) return nullptr;
+  const auto& norms = design().norms;
+  const auto found = std::ranges::find(norms, place, &LayerNorm::place);
+  return found == norms.end() ? nullptr : &*found;
+}
+
+int64_t ModelConfig::query_dim() const {
+  return has_latent_attention() ? qk_nope_head_dim + qk_rope_head_dim : head_dim;
+}
+int64_t ModelConfig::value_dim() const { return has_latent_attention() ? v_head_dim : head_dim; }
+int64_t ModelConfig::rotary_dim() const {
+  return has_latent_attention() ? qk_rope_head_dim : head_dim;
+}
+int64_t ModelConfig::core_kv_heads() const {
+  return has_latent_attention() ? num_attention_heads : num_key_value_heads;
+}
+
 double attention_scale(const ModelConfig& model) {
-  if (!model.is_mla()) return 1.0 / std::sqrt(static_cast<double>(model.head_dim));
-  const double plain =
-      1.0 / std::sqrt(static_cast<double>(model.qk_nope_head_dim + model.qk_rope_head_dim));
+  const double plain = 1.0 / std::sqrt(static_cast<double>(model.query_dim()));
+  if (!model.has_latent_attention()) return plain;
   double magnitude = 1.0;
   if (model.rope_scaling.rope_type != "default") {
     const double mscale = model.rope_scaling.mscale_all_dim.value_or(0.0);

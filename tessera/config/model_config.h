@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "tessera/base/dtype.h"
+#include "tessera/config/layer_design.h"
 
 namespace tessera {
+
+struct Family;
 
 /// `model.rope_scaling`; a file without it has rope_type "default".
 struct RopeScaling {
@@ -30,7 +34,8 @@ struct RopeScaling {
 /// `model`: after load_config every field holds its final value, from the YAML, else from the
 /// config.json at checkpoint.load_path, else from the family's defaults.
 struct ModelConfig {
-  std::string model_type;  // llama, qwen3, qwen3_moe, deepseek_v3; empty: no model in this file
+  std::string model_type;                // of `family`; empty: no model in this file
+  std::shared_ptr<const Family> family;  // set by load_config: null when there is none of that name
   std::vector<std::string> architectures;
 
   // Sizes.
@@ -41,7 +46,7 @@ struct ModelConfig {
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
   int64_t num_key_value_heads = 32;
-  int64_t head_dim = 128;  // unused by deepseek_v3
+  int64_t head_dim = 128;  // unused by latent attention
 
   // The plain parts.
   std::string hidden_act = "silu";
@@ -49,15 +54,15 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
   int64_t max_position_embeddings = 32768;
-  std::string position_embedding_type = "rope";  // rope, yarn
-  bool attention_bias = false;                   // q, k, v and o (deepseek_v3: q_a, kv_a and o)
-  bool mlp_bias = false;                         // llama only
-  bool add_bias_linear = false;                  // only false is built
-  bool gated_linear_unit = true;                 // only true is built
+  std::string position_embedding_type = "rope";           // rope, yarn
+  bool attention_bias = false;                            // see ProjectionBiases
+  bool mlp_bias = false;                                  // likewise
+  bool add_bias_linear = false;                           // only false is built
+  bool gated_linear_unit = true;                          // only true is built
   bool apply_residual_connection_post_layernorm = false;  // only false is built
   std::string normalization = "RMSNorm";
   bool tie_word_embeddings = false;
-  bool qk_layernorm = false;  // llama: false; qwen3*: true; deepseek_v3: norms after q_a, kv_a
+  bool qk_layernorm = false;  // see NormPlace
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
   double initializer_range = 0.02;
@@ -81,7 +86,7 @@ struct ModelConfig {
   bool use_eod_attn_mask_compression = false;
   bool use_sliding_window = false;  // only false is built
 
-  // Multi-head latent attention (deepseek_v3).
+  // Multi-head latent attention.
   std::optional<int64_t> q_lora_rank;  // none: one full-rank query projection
   int64_t kv_lora_rank = 512;
   int64_t qk_nope_head_dim = 128;
@@ -106,8 +111,8 @@ struct ModelConfig {
   bool norm_topk_prob = true;
   int64_t first_k_dense_replace = 0;
   std::variant<int64_t, std::vector<int64_t>> moe_layer_freq = int64_t{1};
-  int64_t decoder_sparse_step = 1;       // qwen3_moe: layer i is MoE iff (i + 1) % step == 0
-  std::vector<int64_t> mlp_only_layers;  // qwen3_moe: these layers are dense
+  int64_t decoder_sparse_step = 1;       // layer i holds experts iff (i + 1) % step == 0
+  std::vector<int64_t> mlp_only_layers;  // these layers are dense
   std::string moe_router_score_function = "softmax";  // softmax, sigmoid, sqrtsoftplus
   bool moe_router_enable_expert_bias = false;
   double moe_router_bias_update_rate = 0.001;
@@ -126,7 +131,18 @@ struct ModelConfig {
   std::optional<double> mtp_loss_factor;
 
   bool is_moe() const { return n_routed_experts > 0; }
-  bool is_mla() const { return model_type == "deepseek_v3"; }
+
+  /// What the family decides about the layers; without a family the design of most.
+  const LayerDesign& design() const;
+  bool has_latent_attention() const { return design().attention == AttentionKind::kLatent; }
+  /// The norm at a place of every layer; nullptr: there is none.
+  const LayerNorm* norm_at(NormPlace place) const;
+
+  // Sizes that the core of attention sees, whatever its kind.
+  int64_t query_dim() const;      // of a head of q and of k
+  int64_t value_dim() const;      // of a head of v
+  int64_t rotary_dim() const;     // how much of a query head is rotated
+  int64_t core_kv_heads() const;  // heads of k and v
   /// Whether the last stage of a pipeline uses the embedding of the first: tied to its head, or to
   /// predict several tokens.
   bool uses_embedding_last() const { return tie_word_embeddings || num_nextn_predict_layers > 0; }
@@ -137,8 +153,8 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// Factor on q k^T: 1/sqrt of the query's head size; for deepseek_v3 times the square of yarn's
-/// magnitude, under yarn as transformers computes it, under plain rope only when
+/// Factor on q k^T: 1/sqrt of the query's head size; under latent attention times the square of
+/// yarn's magnitude, under yarn as transformers computes it, under plain rope only when
 /// rotary_scaling_factor is given.
 double attention_scale(const ModelConfig& model);
 

@@ -31,8 +31,8 @@ means that the key is left out.
 | refused | only the default is accepted: what it asks for is not built |
 
 Keys of `model` that are left out come from the `config.json` at `checkpoint.load_path` when that is a
-Hugging Face folder; what both give must agree. Otherwise the defaults below hold, where `q` stands for
-qwen3 and qwen3_moe and `d` for deepseek_v3 if they differ from llama.
+Hugging Face folder; what both give must agree. Otherwise the defaults below hold; where families differ
+from the first one, they are named.
 )";
 
 std::string_view effect_name(Effect effect) {
@@ -54,12 +54,20 @@ std::string default_of(const Field& field) {
       field.path == "model.architectures") {
     return "`" + text() + "`";
   }
-  config.model = family_defaults("llama");
-  const std::string llama = text();
-  std::string out = "`" + llama + "`";
-  for (const auto& [family, letter] : {std::pair{"qwen3", "q"}, std::pair{"deepseek_v3", "d"}}) {
+  std::vector<std::pair<std::string, std::string>> defaults;  // {value, families}
+  for (const auto& family : builtin_families().rows()) {
     config.model = family_defaults(family);
-    if (text() != llama) out += ", " + std::string(letter) + " `" + text() + "`";
+    const std::string value = text();
+    const auto found = std::ranges::find(defaults, value, [](const auto& d) { return d.first; });
+    if (found == defaults.end()) {
+      defaults.emplace_back(value, family->model_type);
+    } else {
+      found->second += " " + family->model_type;
+    }
+  }
+  std::string out = "`" + defaults.front().first + "`";
+  for (size_t i = 1; i < defaults.size(); ++i) {
+    out += ", " + defaults[i].second + " `" + defaults[i].first + "`";
   }
   return out;
 }
@@ -67,6 +75,9 @@ std::string default_of(const Field& field) {
 std::string meaning_of(const Field& field) {
   std::string out(field.doc);
   const bool bounded = !std::isinf(field.minimum) || !std::isinf(field.maximum);
+  if (field.path == "model.model_type") {
+    out += " Value must be one of " + builtin_families().names() + ".";
+  }
   if (!field.choices.empty()) out += " Value " + choice_rule(field) + ".";
   if (field.path == "optimizer.type") {
     out += " Value must be one of " + builtin_optimizers().names() + ".";

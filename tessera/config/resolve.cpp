@@ -35,7 +35,6 @@ void resolve_model(Config& config, const IsGiven& given) {
   if (model.head_dim == 0 && !given("model.head_dim") && model.num_attention_heads > 0) {
     model.head_dim = model.hidden_size / model.num_attention_heads;
   }
-  if (model.model_type == "qwen3" || model.model_type == "qwen3_moe") model.qk_layernorm = true;
   if (model.is_moe() && model.moe_intermediate_size == 0 && !given("model.moe_intermediate_size")) {
     model.moe_intermediate_size = model.intermediate_size;
   }

@@ -25,7 +25,8 @@ bool is_idle(const Config& config, const Field& field) {
   const std::string_view path = field.path;
   if (field.effect != Effect::kHonoured) return true;
   if (is_idle_for_optimizer(config.optimizer, path)) return true;
-  return (!config.model.is_mla() && (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
+  return (!config.model.has_latent_attention() &&
+          (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
          (!config.model.is_moe() && holds(kExpertKeys, path));
 }
 
@@ -56,7 +57,7 @@ std::vector<std::string_view> sections_of(std::string_view path) {
 
 std::vector<const Field*> fields_to_write(const Config& config) {
   Config defaults;
-  defaults.model = family_defaults(config.model.model_type);
+  defaults.model = family_defaults(config.model.family);
   std::vector<const Field*> fields;
   for (const Field& field : all_fields()) {
     if (!is_left_out(config, defaults, field)) fields.push_back(&field);

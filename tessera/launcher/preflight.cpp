@@ -32,10 +32,10 @@ void check_data(const ConfigResult& loaded, Preflight& result) {
 
 Preflight preflight(const std::string& path, const std::vector<std::string>& overrides,
                     const PreflightOptions& options) {
-  ConfigResult loaded = load_config(path, overrides);
+  ConfigResult loaded = load_config(path, overrides, options.families);
   Preflight result;
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
-  result.issues = validate(loaded, options.world, options.ranks_per_node);
+  result.issues = validate(loaded, options.world, options.ranks_per_node, options.families);
   std::vector<Issue> missing = check_presence(loaded.config, loaded.provenance);
   if (!options.to_run) {
     for (Issue& issue : missing) issue.severity = Severity::kWarning;

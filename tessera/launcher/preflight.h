@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/config/family.h"
 #include "tessera/config/issue.h"
 #include "tessera/layout/parallel_dims.h"
 
@@ -26,6 +27,7 @@ struct PreflightOptions {
   /// A run follows: token files or a device that are not there, and data that do not fill one step,
   /// are errors. Otherwise (a plan) they are warnings, or part of the plan.
   bool to_run = true;
+  FamilyTable families = builtin_families();  // that a model may be of
 };
 
 /// Reads the file, applies the overrides ("section.field=value") and checks every rule. Never

@@ -2,6 +2,18 @@
 
 namespace tessera {
 
+DType compute_dtype(ParamRole role, const ModelConfig& model) {
+  if (is_norm(role)) return model.layernorm_compute_dtype;
+  if (role == ParamRole::kRouter) return model.moe_router_dtype;
+  return model.compute_dtype;
+}
+
+DType storage_dtype(ParamRole role, const ModelConfig& model) {
+  if (is_norm(role)) return model.layernorm_compute_dtype;
+  if (role == ParamRole::kEmbedding) return model.embedding_params_dtype;
+  return model.params_dtype;
+}
+
 DType master_dtype(const ModelConfig& model) {
   const bool is_double =
       model.params_dtype == DType::kFloat64 || model.compute_dtype == DType::kFloat64;

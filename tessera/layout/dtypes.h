@@ -2,11 +2,21 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/config/model_config.h"
+#include "tessera/config/param_role.h"
 
 namespace tessera {
 
-/// In which masters and main gradients are kept: float64 for a model that stores or computes in it,
-/// else float32.
+// The dtypes of a weight by its role. A router's selection bias is no weight: it is kept in
+// compute_dtype(kRouter).
+
+/// In which the layers use it, and in which its gradient leaves them.
+DType compute_dtype(ParamRole role, const ModelConfig& model);
+
+/// In which it is stored between steps as far as its values go: masters are rounded to it.
+DType storage_dtype(ParamRole role, const ModelConfig& model);
+
+/// Of the copy that the optimizer moves: float64 for a model that stores or computes in it, else
+/// float32.
 DType master_dtype(const ModelConfig& model);
 
 }  // namespace tessera

@@ -1,6 +1,8 @@
 #include "tessera/layout/model_spec.h"
 
-#include "tessera/base/error.h"
+#include <string_view>
+
+#include "tessera/layout/weight_names.h"
 
 namespace tessera {
 
@@ -8,9 +10,15 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
+constexpr std::string_view kExpert = "{e}";
+
+bool is_there(Presence presence, bool asked) {
+  return presence == Presence::kAlways || (presence == Presence::kAsAsked && asked);
+}
+
 class SpecBuilder {
  public:
-  explicit SpecBuilder(const ModelConfig& model) : m_(model) {}
+  explicit SpecBuilder(const ModelConfig& model) : m_(model), design_(model.design()) {}
 
   std::vector<ParamSpec> build() {
     add("model.embed_tokens.weight", {m_.vocab_size, m_.hidden_size}, ParamRole::kEmbedding);
@@ -33,7 +41,7 @@ class SpecBuilder {
  private:
   void begin_layer(int64_t layer) {
     layer_ = layer;
-    prefix_ = "model.layers." + std::to_string(layer) + ".";
+    prefix_ = layer_prefix(layer);
   }
 
   void add(const std::string& name, Shape shape, ParamRole role) {
@@ -46,107 +54,105 @@ class SpecBuilder {
     spec_.push_back(std::move(param));
   }
 
-  // A matrix [out, in], then its bias [out] when there is one.
-  void add_linear(const std::string& name, int64_t out, int64_t in, ParamRole role) {
-    add(name + ".weight", {out, in}, role);
+  // Under the name that the family has for the role.
+  void add(ParamRole role, Shape shape) {
+    std::string name = weight_name(role, design_);
+    if (const size_t at = name.find(kExpert); at != std::string::npos) {
+      name.replace(at, kExpert.size(), std::to_string(expert_));
+    }
+    add(name, std::move(shape), role);
   }
-  void add_linear(const std::string& name, int64_t out, int64_t in, ParamRole role, bool has_bias,
-                  ParamRole bias_role) {
-    add_linear(name, out, in, role);
-    if (has_bias) add(name + ".bias", {out}, bias_role);
+
+  // A matrix [out, in], then its bias [out] when there is one.
+  void add_linear(ParamRole role, int64_t out, int64_t in, bool has_bias, ParamRole bias_role) {
+    add(role, {out, in});
+    if (has_bias) add(bias_role, {out});
+  }
+
+  void add_norm(NormPlace place, int64_t width, ParamRole role) {
+    if (const LayerNorm* norm = m_.norm_at(place)) add(norm->name + ".weight", {width}, role);
   }
 
   void add_decoder_layer() {
-    add("input_layernorm.weight", {m_.hidden_size}, ParamRole::kNorm);
-    if (m_.is_mla()) {
-      add_mla();
-    } else {
-      add_attention();
+    add_norm(NormPlace::kBeforeAttention, m_.hidden_size, ParamRole::kNorm);
+    switch (design_.attention) {
+      case AttentionKind::kHeads: add_attention(); break;
+      case AttentionKind::kLatent: add_latent_attention(); break;
     }
-    add("post_attention_layernorm.weight", {m_.hidden_size}, ParamRole::kNorm);
+    add_norm(NormPlace::kAfterAttention, m_.hidden_size, ParamRole::kNorm);
+    add_norm(NormPlace::kBeforeMlp, m_.hidden_size, ParamRole::kNorm);
     if (m_.is_moe_layer(layer_)) {
       add_experts();
     } else {
       add_mlp();
     }
+    add_norm(NormPlace::kAfterMlp, m_.hidden_size, ParamRole::kNorm);
   }
 
   void add_attention() {
+    using enum ParamRole;
     const int64_t q = m_.num_attention_heads * m_.head_dim;
     const int64_t kv = m_.num_key_value_heads * m_.head_dim;
-    const bool bias = m_.attention_bias;
-    add_linear("self_attn.q_proj", q, m_.hidden_size, ParamRole::kAttnQ, bias,
-               ParamRole::kAttnQBias);
-    add_linear("self_attn.k_proj", kv, m_.hidden_size, ParamRole::kAttnK, bias,
-               ParamRole::kAttnKBias);
-    add_linear("self_attn.v_proj", kv, m_.hidden_size, ParamRole::kAttnV, bias,
-               ParamRole::kAttnVBias);
-    add_linear("self_attn.o_proj", m_.hidden_size, q, ParamRole::kAttnO, bias,
-               ParamRole::kAttnOBias);
-    if (m_.qk_layernorm) {
-      add("self_attn.q_norm.weight", {m_.head_dim}, ParamRole::kQNorm);
-      add("self_attn.k_norm.weight", {m_.head_dim}, ParamRole::kKNorm);
-    }
+    const bool bias = is_there(design_.biases.qkv, m_.attention_bias);
+    add_linear(kAttnQ, q, m_.hidden_size, bias, kAttnQBias);
+    add_linear(kAttnK, kv, m_.hidden_size, bias, kAttnKBias);
+    add_linear(kAttnV, kv, m_.hidden_size, bias, kAttnVBias);
+    add_output(q);
+    add_norm(NormPlace::kQuery, m_.head_dim, kQNorm);
+    add_norm(NormPlace::kKey, m_.head_dim, kKNorm);
   }
 
-  void add_mla() {
-    const int64_t q = m_.num_attention_heads * (m_.qk_nope_head_dim + m_.qk_rope_head_dim);
-    const bool bias = m_.attention_bias;
+  void add_output(int64_t in) {
+    add_linear(ParamRole::kAttnO, m_.hidden_size, in,
+               is_there(design_.biases.output, m_.attention_bias), ParamRole::kAttnOBias);
+  }
+
+  void add_latent_attention() {
+    using enum ParamRole;
+    const int64_t q = m_.num_attention_heads * m_.query_dim();
+    const bool bias = is_there(design_.biases.qkv, m_.attention_bias);
     if (m_.q_lora_rank) {
-      add_linear("self_attn.q_a_proj", *m_.q_lora_rank, m_.hidden_size, ParamRole::kMlaQA, bias,
-                 ParamRole::kMlaQABias);
-      if (m_.qk_layernorm) {
-        add("self_attn.q_a_layernorm.weight", {*m_.q_lora_rank}, ParamRole::kQNorm);
-      }
-      add_linear("self_attn.q_b_proj", q, *m_.q_lora_rank, ParamRole::kMlaQB);
+      add_linear(kMlaQA, *m_.q_lora_rank, m_.hidden_size, bias, kMlaQABias);
+      add_norm(NormPlace::kQuery, *m_.q_lora_rank, kQNorm);
+      add(kMlaQB, {q, *m_.q_lora_rank});
     } else {
-      add_linear("self_attn.q_proj", q, m_.hidden_size, ParamRole::kMlaQB);
+      add(weight_name(kAttnQ, design_), {q, m_.hidden_size}, kMlaQB);
     }
-    add_linear("self_attn.kv_a_proj_with_mqa", m_.kv_lora_rank + m_.qk_rope_head_dim,
-               m_.hidden_size, ParamRole::kMlaKvA, bias, ParamRole::kMlaKvABias);
-    if (m_.qk_layernorm) {
-      add("self_attn.kv_a_layernorm.weight", {m_.kv_lora_rank}, ParamRole::kKNorm);
-    }
-    add_linear("self_attn.kv_b_proj",
-               m_.num_attention_heads * (m_.qk_nope_head_dim + m_.v_head_dim), m_.kv_lora_rank,
-               ParamRole::kMlaKvB);
-    add_linear("self_attn.o_proj", m_.hidden_size, m_.num_attention_heads * m_.v_head_dim,
-               ParamRole::kAttnO, bias, ParamRole::kAttnOBias);
+    add_linear(kMlaKvA, m_.kv_lora_rank + m_.qk_rope_head_dim, m_.hidden_size, bias, kMlaKvABias);
+    add_norm(NormPlace::kKey, m_.kv_lora_rank, kKNorm);
+    add(kMlaKvB, {m_.num_attention_heads * (m_.qk_nope_head_dim + m_.v_head_dim), m_.kv_lora_rank});
+    add_output(m_.num_attention_heads * m_.v_head_dim);
   }
 
   void add_mlp() {
+    using enum ParamRole;
     const int64_t width = m_.intermediate_size;
-    const bool bias = m_.mlp_bias;
-    add_linear("mlp.gate_proj", width, m_.hidden_size, ParamRole::kMlpGate, bias,
-               ParamRole::kMlpGateBias);
-    add_linear("mlp.up_proj", width, m_.hidden_size, ParamRole::kMlpUp, bias,
-               ParamRole::kMlpUpBias);
-    add_linear("mlp.down_proj", m_.hidden_size, width, ParamRole::kMlpDown, bias,
-               ParamRole::kMlpDownBias);
+    const bool bias = is_there(design_.biases.mlp, m_.mlp_bias);
+    add_linear(kMlpGate, width, m_.hidden_size, bias, kMlpGateBias);
+    add_linear(kMlpUp, width, m_.hidden_size, bias, kMlpUpBias);
+    add_linear(kMlpDown, m_.hidden_size, width, bias, kMlpDownBias);
   }
 
   void add_experts() {
-    add_linear("mlp.gate", m_.n_routed_experts, m_.hidden_size, ParamRole::kRouter);
+    using enum ParamRole;
+    add(kRouter, {m_.n_routed_experts, m_.hidden_size});
     if (m_.moe_router_enable_expert_bias) {
-      add("mlp.gate.e_score_correction_bias", {m_.n_routed_experts}, ParamRole::kRouterBias);
+      add(kRouterBias, {m_.n_routed_experts});
       spec_.back().trainable = false;
     }
     const int64_t width = m_.moe_intermediate_size;
     for (expert_ = 0; expert_ < m_.n_routed_experts; ++expert_) {
-      const std::string name = "mlp.experts." + std::to_string(expert_);
-      add_linear(name + ".gate_proj", width, m_.hidden_size, ParamRole::kExpertGate);
-      add_linear(name + ".up_proj", width, m_.hidden_size, ParamRole::kExpertUp);
-      add_linear(name + ".down_proj", m_.hidden_size, width, ParamRole::kExpertDown);
+      add(kExpertGate, {width, m_.hidden_size});
+      add(kExpertUp, {width, m_.hidden_size});
+      add(kExpertDown, {m_.hidden_size, width});
     }
     expert_ = -1;
     if (m_.n_shared_experts > 0) {
       const int64_t shared = m_.moe_shared_expert_intermediate_size;
-      add_linear("mlp.shared_experts.gate_proj", shared, m_.hidden_size, ParamRole::kSharedGate);
-      add_linear("mlp.shared_experts.up_proj", shared, m_.hidden_size, ParamRole::kSharedUp);
-      add_linear("mlp.shared_experts.down_proj", m_.hidden_size, shared, ParamRole::kSharedDown);
-      if (m_.use_shared_expert_gating) {
-        add_linear("mlp.shared_expert_gate", 1, m_.hidden_size, ParamRole::kSharedExpertGate);
-      }
+      add(kSharedGate, {shared, m_.hidden_size});
+      add(kSharedUp, {shared, m_.hidden_size});
+      add(kSharedDown, {m_.hidden_size, shared});
+      if (m_.use_shared_expert_gating) add(kSharedExpertGate, {1, m_.hidden_size});
     }
   }
 
@@ -164,6 +170,7 @@ class SpecBuilder {
   }
 
   const ModelConfig& m_;
+  const LayerDesign& design_;
   std::vector<ParamSpec> spec_;
   std::string prefix_;
   int64_t layer_ = -1;
@@ -178,14 +185,11 @@ int64_t ParamSpec::numel() const {
   return count;
 }
 
-std::vector<ParamSpec> model_spec(const ModelConfig& model) {
-  const std::string& type = model.model_type;
-  if (type != "llama" && type != "qwen3" && type != "qwen3_moe" && type != "deepseek_v3") {
-    throw ConfigError("model.model_type = \"" + type +
-                      "\": must be one of llama, qwen3, qwen3_moe, deepseek_v3");
-  }
-  return SpecBuilder(model).build();
+std::string layer_prefix(int64_t layer) {
+  return layer < 0 ? "" : "model.layers." + std::to_string(layer) + ".";
 }
+
+std::vector<ParamSpec> model_spec(const ModelConfig& model) { return SpecBuilder(model).build(); }
 
 int64_t count_parameters(const std::vector<ParamSpec>& spec) {
   int64_t count = 0;

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "tessera/base/error.h"
 #include "tessera/models/build_mla.h"
 #include "tessera/models/build_moe.h"
@@ -12,22 +10,28 @@ namespace {
 
 constexpr int64_t kOutside = -1;  // of the layers
 
-std::unique_ptr<AttentionBlock> make_attention(const ModelConfig& model,
-                                               const WeightFactory& factory, int64_t layer) {
+std::unique_ptr<Attention> make_heads(const ModelConfig& model, const WeightFactory& factory,
+                                      int64_t layer) {
   using enum ParamRole;
-  if (model.is_mla()) return build_mla(model, factory, layer);
   auto attention = std::make_unique<Attention>();
   attention->head_dim = model.head_dim;
   attention->qkv_proj = make_projections(factory, layer, {kAttnQ, kAttnK, kAttnV},
                                          {kAttnQBias, kAttnKBias, kAttnVBias});
-  if (model.qk_layernorm) {
-    attention->q_norm = make_norm(model, factory, layer, "q_norm.weight");
-    attention->k_norm = make_norm(model, factory, layer, "k_norm.weight");
-  }
+  attention->q_norm = make_norm(model, factory, layer, NormPlace::kQuery);
+  attention->k_norm = make_norm(model, factory, layer, NormPlace::kKey);
   attention->core = std::make_unique<CoreAttention>();
-  attention->core->scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim));
+  attention->core->scale = attention_scale(model);
   attention->o_proj = make_linear(factory, layer, kAttnO, kAttnOBias);
   return attention;
+}
+
+std::unique_ptr<AttentionBlock> make_attention(const ModelConfig& model,
+                                               const WeightFactory& factory, int64_t layer) {
+  switch (model.design().attention) {
+    case AttentionKind::kHeads: return make_heads(model, factory, layer);
+    case AttentionKind::kLatent: return build_mla(model, factory, layer);
+  }
+  TESSERA_CHECK(false, "no such kind of attention");
 }
 
 std::unique_ptr<FeedForward> make_mlp(const ModelConfig& model, const WeightFactory& factory,
@@ -46,10 +50,13 @@ std::unique_ptr<DecoderLayer> make_layer(const ModelConfig& model, const WeightF
   auto layer = std::make_unique<DecoderLayer>();
   layer->index = index;
   layer->hidden_dropout = model.hidden_dropout;
-  layer->input_norm = make_norm(model, factory, index, "input_layernorm.weight");
+  const auto norm_at = [&](NormPlace place) { return make_norm(model, factory, index, place); };
+  layer->before_attention.norm = norm_at(NormPlace::kBeforeAttention);
   layer->attention = make_attention(model, factory, index);
-  layer->post_attention_norm = make_norm(model, factory, index, "post_attention_layernorm.weight");
+  layer->after_attention.norm = norm_at(NormPlace::kAfterAttention);
+  layer->before_mlp.norm = norm_at(NormPlace::kBeforeMlp);
   layer->mlp = make_mlp(model, factory, index);
+  layer->after_mlp.norm = norm_at(NormPlace::kAfterMlp);
   return layer;
 }
 
@@ -62,7 +69,7 @@ std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vect
   }
   const WeightFactory factory(model);
   auto decoder = std::make_unique<Decoder>();
-  decoder->rope = make_rope(model, model.is_mla() ? model.qk_rope_head_dim : model.head_dim);
+  decoder->rope = make_rope(model, model.rotary_dim());
   if (with_embedding) {
     decoder->embedding = std::make_unique<Embedding>();
     decoder->embedding->weight = factory.make(kOutside, {ParamRole::kEmbedding});
@@ -71,7 +78,7 @@ std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vect
     decoder->layers.push_back(make_layer(model, factory, index));
   }
   if (with_head) {
-    decoder->norm = make_norm(model, factory, kOutside, "model.norm.weight");
+    decoder->norm = make_norm(model, factory, kOutside, "model.norm");
     decoder->head = std::make_unique<LossHead>();
     decoder->head->chunks = model.chunk_loss_num;
     if (model.num_nextn_predict_layers > 0) {

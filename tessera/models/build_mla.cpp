@@ -9,9 +9,9 @@ namespace {
 constexpr double kLatentNormEps = 1e-6;  // as published, whatever the model's other norms use
 
 std::unique_ptr<Norm> make_latent_norm(const ModelConfig& model, const WeightFactory& factory,
-                                       int64_t layer, std::string_view suffix) {
-  auto norm = make_norm(model, factory, layer, suffix);
-  norm->eps = kLatentNormEps;
+                                       int64_t layer, NormPlace place) {
+  auto norm = make_norm(model, factory, layer, place);
+  if (norm) norm->eps = kLatentNormEps;
   return norm;
 }
 
@@ -31,12 +31,10 @@ std::unique_ptr<LatentAttention> build_mla(const ModelConfig& model, const Weigh
   } else {
     attention->down_proj = make_projections(factory, layer, {kMlaKvA}, {kMlaKvABias});
   }
-  if (model.qk_layernorm) {
-    if (model.q_lora_rank) {
-      attention->q_norm = make_latent_norm(model, factory, layer, "q_a_layernorm.weight");
-    }
-    attention->kv_norm = make_latent_norm(model, factory, layer, "kv_a_layernorm.weight");
+  if (model.q_lora_rank) {
+    attention->q_norm = make_latent_norm(model, factory, layer, NormPlace::kQuery);
   }
+  attention->kv_norm = make_latent_norm(model, factory, layer, NormPlace::kKey);
   attention->q_up = std::make_unique<Linear>();
   attention->q_up->weight = factory.make(layer, {kMlaQB});
   attention->kv_up = std::make_unique<Linear>();

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// The attention of DeepSeek-V3, with or without a low rank of the queries.
+/// Multi-head latent attention, with or without a low rank of the queries.
 std::unique_ptr<LatentAttention> build_mla(const ModelConfig& model, const WeightFactory& factory,
                                            int64_t layer);
 

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/nn/scalar_type.h"
-
 namespace tessera {
 
 namespace {
@@ -12,7 +10,6 @@ std::unique_ptr<Router> make_router(const ModelConfig& model, const WeightFactor
                                     int64_t layer) {
   auto router = std::make_unique<Router>();
   router->weight = factory.make(layer, {ParamRole::kRouter});
-  router->weight.dtype = scalar_type(model.moe_router_dtype);
   if (model.moe_router_enable_expert_bias) {
     router->bias =
         at::zeros({model.n_routed_experts}, at::TensorOptions().dtype(router->weight.dtype));

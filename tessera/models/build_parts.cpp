@@ -3,11 +3,17 @@
 namespace tessera {
 
 std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
-                                int64_t layer, std::string_view suffix) {
+                                int64_t layer, std::string_view name) {
   auto norm = std::make_unique<Norm>();
-  norm->weight = factory.make_norm(layer, suffix);
+  norm->weight = factory.make_norm(layer, name);
   norm->eps = model.rms_norm_eps;
   return norm;
+}
+
+std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
+                                int64_t layer, NormPlace place) {
+  const LayerNorm* norm = model.norm_at(place);
+  return norm ? make_norm(model, factory, layer, norm->name) : nullptr;
 }
 
 std::unique_ptr<Linear> make_linear(const WeightFactory& factory, int64_t layer, ParamRole weight,

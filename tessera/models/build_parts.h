@@ -14,8 +14,13 @@
 
 namespace tessera {
 
+/// The norm called `name`, see WeightFactory::make_norm.
 std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
-                                int64_t layer, std::string_view suffix);
+                                int64_t layer, std::string_view name);
+
+/// The norm that the family has at a place of `layer`, or null.
+std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
+                                int64_t layer, NormPlace place);
 
 std::unique_ptr<Linear> make_linear(const WeightFactory& factory, int64_t layer, ParamRole weight,
                                     ParamRole bias);

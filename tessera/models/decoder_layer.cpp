@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <memory>
-
 #include "tessera/nn/dropout.h"
 
 namespace tessera {
@@ -16,93 +14,96 @@ int64_t mlp_site(int64_t layer) { return 2 * layer + 1; }
 
 }  // namespace
 
-DecoderLayer::DecoderLayer() {
-  input_norm_call.names = {"input_layernorm"};
-  input_norm_call.weights = [this] { return std::vector<Weight*>{&input_norm->weight}; };
-  input_norm_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{input_norm->forward(x[0])};
+NormSeam::NormSeam(NormPlace place) {
+  call.module = norm_module(place);
+  call.weights = [this] { return std::vector<Weight*>{&norm->weight}; };
+  call.body = [this](const Tensors& x, const LayerContext&) {
+    return Tensors{norm->forward(x[0])};
   };
-  attention_call.names = {"self_attention", "self_attn"};
+}
+
+at::Tensor NormSeam::operator()(const at::Tensor& x_TH, const LayerContext& context) const {
+  return norm ? call({x_TH}, context)[0] : x_TH;
+}
+
+DecoderLayer::DecoderLayer() {
+  attention_call.module = LayerModule::kAttention;
   attention_call.weights = [this] { return attention->weights(); };
   attention_call.body = [this](const Tensors& x, const LayerContext& context) {
     return Tensors{attention->forward(x[0], context)};
   };
-  post_attention_norm_call.names = {"pre_mlp_layernorm", "post_attention_layernorm"};
-  post_attention_norm_call.weights = [this] {
-    return std::vector<Weight*>{&post_attention_norm->weight};
-  };
-  post_attention_norm_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{post_attention_norm->forward(x[0])};
-  };
-  mlp_call.names = {"mlp"};
+  mlp_call.module = LayerModule::kMlp;
   mlp_call.weights = [this] { return mlp->weights(); };
   mlp_call.body = [this](const Tensors& x, const LayerContext& context) {
-    Tensors values = x;
-    for (const Segment& segment : mlp->segments()) values = segment.run(std::move(values), context);
+    FeedForward::Output out = mlp->forward(x[0], context);
+    Tensors values{std::move(out.y_TH)};
+    values.insert(values.end(), out.losses.begin(), out.losses.end());
     return values;
   };
 }
 
-std::vector<Segment> DecoderLayer::segments() {
-  std::vector<Segment> all;
-  all.push_back({"attention", [this](Tensors x, const LayerContext& context) {
-                   const Tensors normed = input_norm_call(x, context);
-                   const Tensors out = attention_call(normed, context);
-                   return Tensors{x[0] +
-                                  dropout(out[0], hidden_dropout, attention_site(index), context)};
-                 }});
+at::Tensor DecoderLayer::attend(const at::Tensor& x_TH, const LayerContext& context) {
+  return after_attention(attention_call({before_attention(x_TH, context)}, context)[0], context);
+}
 
-  // Between the pieces of the feed-forward part the residual stream travels as the first tensor.
-  std::vector<Segment> pieces;
-  if (mlp_call.wrapper) {
-    pieces.push_back(
-        {"mlp", [this](Tensors x, const LayerContext& context) { return mlp_call(x, context); }});
-  } else {
-    pieces = mlp->segments();
-  }
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const bool first = i == 0;
-    const bool last = i + 1 == pieces.size();
-    all.push_back({pieces[i].name, [this, first, last, run = pieces[i].run](
-                                       Tensors x, const LayerContext& context) {
-                     const at::Tensor residual = x[0];
-                     Tensors inner = first ? post_attention_norm_call(x, context)
-                                           : Tensors(x.begin() + 1, x.end());
-                     x.clear();
-                     Tensors out = run(std::move(inner), context);
-                     if (last) {
-                       out[0] =
-                           residual + dropout(out[0], hidden_dropout, mlp_site(index), context);
-                       return out;
-                     }
-                     out.insert(out.begin(), residual);
-                     return out;
-                   }});
+Tensors DecoderLayer::feed(const at::Tensor& x_TH, const LayerContext& context) {
+  Tensors out = mlp_call({before_mlp(x_TH, context)}, context);
+  out[0] = after_mlp(out[0], context);
+  return out;
+}
+
+Tensors DecoderLayer::run(const at::Tensor& x_TH, const LayerContext& context) {
+  const auto dropped = [&](const at::Tensor& y_TH, int64_t site) {
+    return dropout(y_TH, hidden_dropout, site, context);
+  };
+  const at::Tensor middle_TH = x_TH + dropped(attend(x_TH, context), attention_site(index));
+  Tensors out = feed(middle_TH, context);
+  out[0] = middle_TH + dropped(out[0], mlp_site(index));
+  return out;
+}
+
+std::vector<Norm*> DecoderLayer::norms() {
+  std::vector<Norm*> all;
+  for (NormSeam* seam : {&before_attention, &after_attention, &before_mlp, &after_mlp}) {
+    if (seam->norm) all.push_back(seam->norm.get());
   }
   return all;
 }
 
-Tensors DecoderLayer::run(const at::Tensor& x_TH, const LayerContext& context) {
-  Tensors values{x_TH};
-  for (const Segment& segment : segments()) values = segment.run(std::move(values), context);
-  return values;
-}
-
 std::vector<Weight*> DecoderLayer::weights() {
-  std::vector<Weight*> all{&input_norm->weight};
+  std::vector<Weight*> all;
+  const auto add_norm = [&all](NormSeam& seam) {
+    if (seam.norm) all.push_back(&seam.norm->weight);
+  };
+  add_norm(before_attention);
   for (Weight* weight : attention->weights()) all.push_back(weight);
-  all.push_back(&post_attention_norm->weight);
+  add_norm(after_attention);
+  add_norm(before_mlp);
   for (Weight* weight : mlp->weights()) all.push_back(weight);
+  add_norm(after_mlp);
   return all;
 }
 
 std::vector<ModuleCall*> DecoderLayer::modules() {
-  std::vector<ModuleCall*> all{&input_norm_call, &attention_call};
+  std::vector<ModuleCall*> all;
+  const auto add_norm = [&all](NormSeam& seam) {
+    if (seam.norm) all.push_back(&seam.call);
+  };
+  add_norm(before_attention);
+  all.push_back(&attention_call);
   for (ModuleCall* call : attention->modules()) all.push_back(call);
-  all.push_back(&post_attention_norm_call);
+  add_norm(after_attention);
+  add_norm(before_mlp);
   all.push_back(&mlp_call);
   for (ModuleCall* call : mlp->modules()) all.push_back(call);
+  add_norm(after_mlp);
   return all;
 }
+
+ModuleCall& DecoderLayer::first_of_attention() {
+  return before_attention.norm ? before_attention.call : attention_call;
+}
+
+ModuleCall& DecoderLayer::first_of_mlp() { return before_mlp.norm ? before_mlp.call : mlp_call; }
 
 }  // namespace tessera

@@ -13,35 +13,54 @@
 
 namespace tessera {
 
-/// x += dropout(attention(norm(x))); x += dropout(mlp(norm(x))).
+/// The norm at one place of a layer, or none: then its input is its output.
+struct NormSeam {
+  explicit NormSeam(NormPlace place);
+  NormSeam(const NormSeam&) = delete;  // its call refers to it
+  NormSeam& operator=(const NormSeam&) = delete;
+
+  std::unique_ptr<Norm> norm;  // or null
+  ModuleCall call;
+
+  at::Tensor operator()(const at::Tensor& x_TH, const LayerContext& context) const;
+};
+
+/// x += dropout(after(attention(before(x)))); x += dropout(after(mlp(before(x)))). Which of the
+/// norms there are is the family's choice.
 struct DecoderLayer {
   DecoderLayer();
 
   int64_t index = 0;  // in the whole model, from 0
   double hidden_dropout = 0.0;
-  std::unique_ptr<Norm> input_norm;
+
+  NormSeam before_attention{NormPlace::kBeforeAttention};
   std::unique_ptr<AttentionBlock> attention;
-  std::unique_ptr<Norm> post_attention_norm;
+  NormSeam after_attention{NormPlace::kAfterAttention};
+  NormSeam before_mlp{NormPlace::kBeforeMlp};
   std::unique_ptr<FeedForward> mlp;
+  NormSeam after_mlp{NormPlace::kAfterMlp};
 
-  ModuleCall input_norm_call;
   ModuleCall attention_call;
-  ModuleCall post_attention_norm_call;
-  ModuleCall mlp_call;
+  ModuleCall mlp_call;  // {[T, H]} -> {[T, H], losses}
 
-  /// The pieces of one call, to be run in order on {x_TH}; the last returns {[T, H]} and losses()
-  /// scalars that belong to the objective. A dense layer: "attention", "mlp"; one with experts:
-  /// "attention", "dispatch", "experts", "combine". Ask for new ones for every call: they may share
-  /// state.
-  std::vector<Segment> segments();
   size_t losses() const { return mlp->losses(); }
 
-  /// [T, H] -> {[T, H], losses}: the segments in order.
+  /// [T, H] -> {[T, H], losses() scalars that belong to the objective}.
   Tensors run(const at::Tensor& x_TH, const LayerContext& context);
 
+  /// The norms that are here, in the order of the forward.
+  std::vector<Norm*> norms();
   std::vector<Weight*> weights();
   /// All sub-modules that can be addressed by name, outer before inner.
   std::vector<ModuleCall*> modules();
+
+  /// What reads the residual stream in front of attention, and in front of the feed-forward part.
+  ModuleCall& first_of_attention();
+  ModuleCall& first_of_mlp();
+
+ private:
+  at::Tensor attend(const at::Tensor& x_TH, const LayerContext& context);
+  Tensors feed(const at::Tensor& x_TH, const LayerContext& context);
 };
 
 }  // namespace tessera

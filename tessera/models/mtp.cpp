@@ -40,12 +40,12 @@ std::unique_ptr<MtpLayer> build_mtp(const ModelConfig& model, const WeightFactor
                                     std::unique_ptr<DecoderLayer> layer, bool with_embedding) {
   const int64_t index = layer->index;
   auto mtp = std::make_unique<MtpLayer>();
-  mtp->embedding_norm = make_norm(model, factory, index, "enorm.weight");
-  mtp->hidden_norm = make_norm(model, factory, index, "hnorm.weight");
+  mtp->embedding_norm = make_norm(model, factory, index, "enorm");
+  mtp->hidden_norm = make_norm(model, factory, index, "hnorm");
   mtp->projection = std::make_unique<Linear>();
   mtp->projection->weight = factory.make(index, {ParamRole::kMtpProjection});
   mtp->layer = std::move(layer);
-  mtp->norm = make_norm(model, factory, index, "shared_head.norm.weight");
+  mtp->norm = make_norm(model, factory, index, "shared_head.norm");
   if (with_embedding) {
     constexpr int64_t kOutside = -1;
     mtp->own_embedding = std::make_unique<Embedding>();

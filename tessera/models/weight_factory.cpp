@@ -1,6 +1,8 @@
 #include "tessera/models/weight_factory.h"
 
 #include "tessera/base/error.h"
+#include "tessera/layout/dtypes.h"
+#include "tessera/layout/weight_names.h"
 #include "tessera/nn/scalar_type.h"
 
 namespace tessera {
@@ -16,7 +18,7 @@ WeightFactory::WeightFactory(const ModelConfig& model) : model_(model) {
 
 Weight WeightFactory::make(int64_t layer, const std::vector<ParamRole>& roles) const {
   Weight weight;
-  weight.dtype = scalar_type(model_.compute_dtype);
+  weight.dtype = scalar_type(compute_dtype(roles.front(), model_));
   for (const ParamRole role : roles) {
     if (const ParamSpec* spec = find(layer, role)) weight.parts.push_back(part(*spec));
   }
@@ -26,14 +28,13 @@ Weight WeightFactory::make(int64_t layer, const std::vector<ParamRole>& roles) c
 }
 
 Weight WeightFactory::make_experts(int64_t layer, const std::vector<ParamRole>& roles) const {
-  constexpr std::string_view kFirst = ".experts.0.";
   Weight weight;
-  weight.dtype = scalar_type(model_.compute_dtype);
+  weight.dtype = scalar_type(compute_dtype(roles.front(), model_));
   for (const ParamRole role : roles) {
     for (const ParamSpec& spec : experts_.at(layer)) {
       if (spec.role != role) continue;
       ParameterPart stacked = part(spec);
-      stacked.name.replace(stacked.name.find(kFirst), kFirst.size(), ".experts.{e}.");
+      stacked.name = layer_prefix(layer) + weight_name(role, model_.design());
       stacked.shape.insert(stacked.shape.begin(), model_.n_routed_experts);
       weight.parts.push_back(std::move(stacked));
     }
@@ -42,15 +43,15 @@ Weight WeightFactory::make_experts(int64_t layer, const std::vector<ParamRole>& 
   return weight;
 }
 
-Weight WeightFactory::make_norm(int64_t layer, std::string_view suffix) const {
+Weight WeightFactory::make_norm(int64_t layer, std::string_view name) const {
+  const std::string full = layer_prefix(layer) + std::string(name) + ".weight";
   Weight weight;
-  weight.dtype = scalar_type(model_.layernorm_compute_dtype);
   for (const ParamSpec& spec : specs_.at(layer)) {
-    if (!is_norm(spec.role) || !spec.name.ends_with(suffix)) continue;
+    if (spec.name != full) continue;
+    weight.dtype = scalar_type(compute_dtype(spec.role, model_));
     weight.parts.push_back(part(spec));
-    weight.parts.back().storage = weight.dtype;  // not params_dtype
   }
-  TESSERA_CHECK_EQ(weight.parts.size(), size_t{1}, "layer ", layer, ": norms named ", suffix);
+  TESSERA_CHECK_EQ(weight.parts.size(), size_t{1}, "norms named ", full);
   return weight;
 }
 
@@ -80,8 +81,7 @@ ParameterPart WeightFactory::part(const ParamSpec& spec) const {
               : spec.shape.size() == 1 ? InitKind::kZeros
                                        : InitKind::kNormal;
   part.init_std = model_.initializer_range;
-  part.storage = scalar_type(spec.role == ParamRole::kEmbedding ? model_.embedding_params_dtype
-                                                                : model_.params_dtype);
+  part.storage = scalar_type(storage_dtype(spec.role, model_));
   return part;
 }
 

@@ -18,16 +18,16 @@ class WeightFactory {
   explicit WeightFactory(const ModelConfig& model);
 
   /// The parameters of `roles` in `layer` (-1: outside the layers), stacked in this order, in the
-  /// compute type. None of them in the model: an absent weight. Throws InternalError when only some
-  /// are there.
+  /// compute type of the first. None of them in the model: an absent weight. Throws InternalError
+  /// when only some are there.
   Weight make(int64_t layer, const std::vector<ParamRole>& roles) const;
 
   /// The routed experts' parameters of `roles` in `layer`, stacked: parts [experts, out, in] named
   /// with "{e}" for the expert.
   Weight make_experts(int64_t layer, const std::vector<ParamRole>& roles) const;
 
-  /// The norm whose name ends in `suffix`, in the type of norms.
-  Weight make_norm(int64_t layer, std::string_view suffix) const;
+  /// The norm called `name` (without ".weight"; in a layer relative to it), in the type of norms.
+  Weight make_norm(int64_t layer, std::string_view name) const;
 
   /// Rows of each of `roles`.
   std::vector<int64_t> rows(int64_t layer, const std::vector<ParamRole>& roles) const;

@@ -17,26 +17,20 @@ std::vector<Weight*> present(Weight& weight, Weight& bias) {
 }  // namespace
 
 Mlp::Mlp() {
-  gate_up_call.names = {"mlp.linear_fc1", "mlp.gate_proj", "mlp.up_proj"};
+  gate_up_call.module = LayerModule::kGateUp;
   gate_up_call.weights = [this] { return present(gate_up_proj->weight, gate_up_proj->bias); };
   gate_up_call.body = [this](const Tensors& x, const LayerContext&) {
     return Tensors{gate_up_proj->stacked(x[0])};
   };
-  down_call.names = {"mlp.linear_fc2", "mlp.down_proj"};
+  down_call.module = LayerModule::kDown;
   down_call.weights = [this] { return present(down_proj->weight, down_proj->bias); };
   down_call.body = [this](const Tensors& x, const LayerContext&) {
     return Tensors{down_proj->forward(x[0])};
   };
 }
 
-at::Tensor Mlp::forward(const at::Tensor& x_TH, const LayerContext& context) {
-  return down_call({swiglu(gate_up_call({x_TH}, context)[0])}, context)[0];
-}
-
-std::vector<Segment> Mlp::segments() {
-  return {{"mlp", [this](Tensors x, const LayerContext& context) {
-             return Tensors{forward(x[0], context)};
-           }}};
+FeedForward::Output Mlp::forward(const at::Tensor& x_TH, const LayerContext& context) {
+  return {down_call({swiglu(gate_up_call({x_TH}, context)[0])}, context)[0], {}};
 }
 
 std::vector<Weight*> Mlp::weights() {

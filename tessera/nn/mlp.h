@@ -13,9 +13,11 @@ namespace tessera {
 /// The feed-forward part of a layer, between its norm and its residual sum.
 struct FeedForward {
   virtual ~FeedForward() = default;
-  /// The pieces of one call: the first takes {[T, H]}, the last returns {[T, H]} and losses()
-  /// scalars that belong to the objective.
-  virtual std::vector<Segment> segments() = 0;
+  struct Output {
+    at::Tensor y_TH;
+    Tensors losses;  // losses() scalars that belong to the objective
+  };
+  virtual Output forward(const at::Tensor& x_TH, const LayerContext& context) = 0;
   virtual size_t losses() const { return 0; }
   virtual std::vector<Weight*> weights() = 0;
   virtual std::vector<ModuleCall*> modules() = 0;
@@ -31,8 +33,7 @@ struct Mlp : FeedForward {
   ModuleCall gate_up_call;
   ModuleCall down_call;
 
-  at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context);
-  std::vector<Segment> segments() override;
+  Output forward(const at::Tensor& x_TH, const LayerContext& context) override;
   std::vector<Weight*> weights() override;
   std::vector<ModuleCall*> modules() override;
 };

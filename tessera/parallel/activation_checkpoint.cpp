@@ -10,14 +10,6 @@
 namespace tessera {
 namespace {
 
-// Whether a module is inside another: "mlp.linear_fc1" is inside "mlp".
-bool inside(const ModuleCall& module, const ModuleCall& other) {
-  return std::ranges::any_of(module.names, [&](const std::string& name) {
-    return std::ranges::any_of(
-        other.names, [&](const std::string& outer) { return name.starts_with(outer + "."); });
-  });
-}
-
 // Gradients of `edges` (inputs, then weights) from those of the floating-point results.
 Tensors gradients_again(const ModuleCall& call, const Tensors& inputs, const Tensors& weights,
                         const LayerContext& context, const Tensors& output_grads) {
@@ -78,8 +70,9 @@ void activation_checkpoint(Decoder& decoder, const RecomputePlan& plan) {
   for (DecoderLayer* layer : decoder.all_layers()) {
     std::vector<const ModuleCall*> wrapped;
     for (ModuleCall* module : layer->modules()) {  // outer before inner
-      if (!plan.selects(layer->index, module->names)) continue;
-      if (std::ranges::any_of(wrapped, [&](const ModuleCall* w) { return inside(*module, *w); })) {
+      if (!plan.selects(layer->index, module->module)) continue;
+      if (std::ranges::any_of(
+              wrapped, [&](const ModuleCall* w) { return is_inside(module->module, w->module); })) {
         continue;
       }
       module->wrapper = checkpointed;

@@ -10,16 +10,6 @@
 namespace tessera {
 namespace {
 
-const std::vector<std::string> kAttention = {"self_attention", "self_attn"};
-const std::vector<std::string> kMlp = {"mlp"};
-
-// The names by which a module goes and those of the one that it is in.
-std::vector<std::string> within(std::vector<std::string> outer,
-                                const std::vector<std::string>& own) {
-  outer.insert(outer.end(), own.begin(), own.end());
-  return outer;
-}
-
 // The messages of one micro-batch over tp.
 class TensorTraffic {
  public:
@@ -69,29 +59,28 @@ class TensorTraffic {
 
   void layer(int64_t index) {
     const ModelConfig& m = config_.model;
-    const auto times = [&](const std::vector<std::string>& outer,
-                           const std::vector<std::string>& own) {
-      return forwards(recompute_, index, within(outer, own));
+    using enum LayerModule;
+    const auto times = [&](std::initializer_list<LayerModule> modules) {
+      return forwards(recompute_, index, modules);
     };
     if (index >= m.num_hidden_layers) {  // multi-token prediction: its embedding, its loss
       const int64_t again = recompute_.whole(index) ? 2 : 1;
       look_up(again);
       head(again);
     }
-    if (m.is_mla()) {  // latent vectors are gathered and kept
+    if (m.has_latent_attention()) {  // latent vectors are gathered and kept
       const int64_t columns =
           m.q_lora_rank.value_or(m.hidden_size) + m.kv_lora_rank + m.qk_rope_head_dim;
-      rows(times(kAttention, {}), 1, columns);
+      rows(times({kAttention}), 1, columns);
     } else {
-      column(times(kAttention, {"self_attention.linear_qkv", "self_attn.q_proj", "self_attn.k_proj",
-                                "self_attn.v_proj"}));
+      column(times({kAttention, kQkv}));
     }
-    row(times(kAttention, {"self_attention.linear_proj", "self_attn.o_proj"}));
+    row(times({kAttention, kOutput}));
     if (!m.is_moe_layer(index)) {
-      column(times(kMlp, {"mlp.linear_fc1", "mlp.gate_proj", "mlp.up_proj"}));
-      row(times(kMlp, {"mlp.linear_fc2", "mlp.down_proj"}));
+      column(times({kMlp, kGateUp}));
+      row(times({kMlp, kDown}));
     } else if (m.moe_aux_loss_coeff > 0) {
-      counts(times(kMlp, {"mlp.router", "mlp.gate"}));
+      counts(times({kMlp, kRouter}));
     }
   }
 
@@ -144,7 +133,7 @@ void add_expert_traffic(const Config& config, const ParallelDims& dims, const Ba
   const int64_t bytes = rows * (dims.ep - 1) / dims.ep * m.hidden_size * size_of(m.compute_dtype);
   for (const ModelUnit& unit : stage.units) {
     if (unit.kind != ModelUnit::Kind::kLayer || !m.is_moe_layer(unit.layer)) continue;
-    const int64_t times = forwards(recompute, unit.layer, kMlp);
+    const int64_t times = forwards(recompute, unit.layer, {LayerModule::kMlp});
     counter.add("all_to_all", times, m.n_routed_experts / dims.ep * (dims.ep - 1) * 8);
     counter.add("all_to_all", 2 * times + 2, bytes);
   }
@@ -153,8 +142,12 @@ void add_expert_traffic(const Config& config, const ParallelDims& dims, const Ba
 
 }  // namespace
 
-int64_t forwards(const RecomputePlan& plan, int64_t layer, const std::vector<std::string>& names) {
-  return plan.whole(layer) || plan.selects(layer, names) ? 2 : 1;
+int64_t forwards(const RecomputePlan& plan, int64_t layer,
+                 std::initializer_list<LayerModule> modules) {
+  const bool again = plan.whole(layer) || std::ranges::any_of(modules, [&](LayerModule module) {
+                       return plan.selects(layer, module);
+                     });
+  return again ? 2 : 1;
 }
 
 void add_activation_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -41,9 +42,10 @@ class TrafficCounter {
   TrafficPlan plan_;
 };
 
-/// Forwards of a sub-module of `layer` in one micro-batch: 2 where it, or what it is in, runs again
-/// in the backward.
-int64_t forwards(const RecomputePlan& plan, int64_t layer, const std::vector<std::string>& names);
+/// Forwards of a sub-module of `layer` in one micro-batch: 2 where one of `modules`, itself and
+/// what it is in, runs again in the backward.
+int64_t forwards(const RecomputePlan& plan, int64_t layer,
+                 std::initializer_list<LayerModule> modules);
 
 /// What attention sends over cp for one micro-batch of one layer.
 void add_context_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,

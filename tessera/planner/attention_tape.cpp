@@ -98,7 +98,7 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
 
 Tensor core(const TapeParts& p, TapeModules& modules, const ParallelismConfig& parallelism,
             const Heads& heads) {
-  return modules({"self_attention.core_attention"}, [&] {
+  return modules(LayerModule::kCore, [&] {
     return p.dims.cp == 1 ? local_core(p, heads) : context_core(p, heads, parallelism);
   });
 }
@@ -112,9 +112,8 @@ Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor
   heads.kv = s.kv_heads * head_dim;
   const int64_t all = p.bytes(s.tokens, heads.q + 2 * heads.kv);
   const int64_t normed = p.bytes(s.tokens, heads.q + heads.kv);
-  const std::vector<std::string> q_norm = {"self_attention.q_layernorm", "self_attn.q_norm"};
-  const std::vector<std::string> k_norm = {"self_attention.k_layernorm", "self_attn.k_norm"};
-  const bool norms = p.model.qk_layernorm;
+  constexpr LayerModule q_norm = LayerModule::kQueryNorm, k_norm = LayerModule::kKeyNorm;
+  const bool norms = p.model.norm_at(NormPlace::kQuery) != nullptr;
   ActivationTape::Operation o;
   o.inputs = {qkv};
   o.gradient = all;
@@ -156,14 +155,11 @@ Tensor attention_tape(const TapeParts& p, TapeModules& modules,
   const int64_t hidden = p.model.hidden_size;
   const int64_t q = p.sizes.heads * p.model.head_dim;
   const int64_t kv = p.sizes.kv_heads * p.model.head_dim;
-  return modules({"self_attention", "self_attn"}, [&] {
-    const Tensor qkv = modules(
-        {"self_attention.linear_qkv", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
-        [&] { return p.column(y, hidden, q + 2 * kv); });
+  return modules(LayerModule::kAttention, [&] {
+    const Tensor qkv = modules(LayerModule::kQkv, [&] { return p.column(y, hidden, q + 2 * kv); });
     const Heads heads = split_heads(p, modules, trades_in_turn(parallelism), qkv);
     const Tensor out = core(p, modules, parallelism, heads);
-    return modules({"self_attention.linear_proj", "self_attn.o_proj"},
-                   [&] { return p.row(out, q, hidden); });
+    return modules(LayerModule::kOutput, [&] { return p.row(out, q, hidden); });
   });
 }
 
@@ -172,7 +168,7 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
   const LocalSizes& s = p.sizes;
   const ModelConfig& m = p.model;
   const int64_t hidden = m.hidden_size;
-  const int64_t query_dim = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  const int64_t query_dim = m.query_dim();
   const int64_t kv_dim = m.qk_nope_head_dim + m.v_head_dim;
   const int64_t q_rank = m.q_lora_rank.value_or(0);
   const int64_t kv_rank = m.kv_lora_rank;
@@ -181,13 +177,12 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
   const int64_t gathered_columns = source + kv_rank + m.qk_rope_head_dim;
   const auto per_head = [&](int64_t columns) { return p.bytes(s.tokens, s.heads * columns); };
 
-  return modules({"self_attention", "self_attn"}, [&] {
-    const Tensor latent =
-        modules({"self_attention.linear_qkv", "self_attn.q_a_proj", "self_attn.kv_a_proj_with_mqa"},
-                [&] { return p.linear(y, s.slice, hidden, latent_columns); });
+  return modules(LayerModule::kAttention, [&] {
+    const Tensor latent = modules(LayerModule::kLatentDown,
+                                  [&] { return p.linear(y, s.slice, hidden, latent_columns); });
     // Norms of the parts, then side by side.
     Tensor normed = latent;
-    if (m.qk_layernorm) {
+    if (m.norm_at(NormPlace::kKey)) {
       ActivationTape::Operation o;
       o.inputs = {latent};
       o.bytes = p.bytes(s.slice, q_rank + kv_rank);
@@ -212,16 +207,14 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
       o.weight_gradient = p.bytes(in, s.heads * out);
       return p.tape.add(o);
     };
-    const Tensor q = modules({"self_attention.linear_qb", "self_attn.q_b_proj", "self_attn.q_proj"},
-                             [&] { return up(source, query_dim); });
+    const Tensor q = modules(LayerModule::kQueryUp, [&] { return up(source, query_dim); });
     ActivationTape::Operation rotate;
     rotate.inputs = {q};
     rotate.bytes = per_head(query_dim);
     rotate.forward_extra = 2 * per_head(m.qk_rope_head_dim);
     rotate.backward_extra = per_head(query_dim) + per_head(m.qk_rope_head_dim);  // halves, widened
     const Tensor query = p.tape.add(rotate);
-    const Tensor kv = modules({"self_attention.linear_kvb", "self_attn.kv_b_proj"},
-                              [&] { return up(kv_rank, kv_dim); });
+    const Tensor kv = modules(LayerModule::kKeyValueUp, [&] { return up(kv_rank, kv_dim); });
     ActivationTape::Operation expand;
     expand.inputs = {kv};
     expand.bytes = per_head(query_dim);
@@ -256,7 +249,7 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
       narrow.bytes = per_head(m.v_head_dim);
       out = p.tape.add(narrow);
     }
-    return modules({"self_attention.linear_proj", "self_attn.o_proj"},
+    return modules(LayerModule::kOutput,
                    [&] { return p.row(out, s.heads * m.v_head_dim, hidden); });
   });
 }

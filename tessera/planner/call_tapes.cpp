@@ -31,8 +31,7 @@ int64_t CallTapes::batch_bytes() const {
 }
 
 int64_t CallTapes::rotary_bytes() const {
-  const int64_t dim = model_.is_mla() ? model_.qk_rope_head_dim : model_.head_dim;
-  return sizes_.tokens * dim * size_of(model_.rotary_dtype);
+  return sizes_.tokens * model_.rotary_dim() * size_of(model_.rotary_dtype);
 }
 
 Tensor CallTapes::embedding(ActivationTape& tape) const {
@@ -74,17 +73,20 @@ Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
     o.forward_extra = o.backward_extra = bytes + sizes_.slice * hidden;  // scaled; the mask
     return tape.add(o);
   };
-  const Tensor y =
-      modules({"input_layernorm"}, [&] { return p.norm(x, sizes_.slice, hidden, hidden); });
-  const Tensor attended = model_.is_mla()
-                              ? latent_attention_tape(p, modules, config_.parallelism, y)
-                              : attention_tape(p, modules, config_.parallelism, y);
+  const auto normed = [&](NormPlace place, Tensor in) {
+    if (!model_.norm_at(place)) return in;
+    return modules(norm_module(place), [&] { return p.norm(in, sizes_.slice, hidden, hidden); });
+  };
+  const Tensor y = normed(NormPlace::kBeforeAttention, x);
+  Tensor attended = model_.has_latent_attention()
+                        ? latent_attention_tape(p, modules, config_.parallelism, y)
+                        : attention_tape(p, modules, config_.parallelism, y);
+  attended = normed(NormPlace::kAfterAttention, attended);
   const Tensor middle = p.sum(x, dropped(attended), bytes);
   tape.end_scope(middle);
-  const Tensor z = modules({"pre_mlp_layernorm", "post_attention_layernorm"},
-                           [&] { return p.norm(middle, sizes_.slice, hidden, hidden); });
-  const Tensor fed =
-      model_.is_moe_layer(index) ? experts_tape(p, modules, z) : mlp_tape(p, modules, z);
+  const Tensor z = normed(NormPlace::kBeforeMlp, middle);
+  Tensor fed = model_.is_moe_layer(index) ? experts_tape(p, modules, z) : mlp_tape(p, modules, z);
+  fed = normed(NormPlace::kAfterMlp, fed);
   const Tensor out = p.sum(middle, dropped(fed), bytes);
   tape.end_scope(out);
   return out;

@@ -5,8 +5,6 @@
 // runs allocate.
 
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 
 #include "tessera/config/config.h"
 #include "tessera/layout/batch_plan.h"
@@ -33,8 +31,6 @@ class CallTapes {
 
  private:
   using Tensor = ActivationTape::Tensor;
-  using Names = std::initializer_list<const char*>;
-  class Layer;  // builds the tape of a layer
 
   Tensor embedding(ActivationTape& tape) const;
   Tensor layer(ActivationTape& tape, int64_t index, Tensor x) const;

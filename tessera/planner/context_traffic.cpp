@@ -13,14 +13,12 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
                          TrafficCounter& counter) {
   const ModelConfig& m = config.model;
   const ContextGrid grid = context_grid(config.parallelism);
-  const int64_t times =
-      forwards(recompute, layer, {"self_attention", "self_attn", "self_attention.core_attention"});
+  const int64_t times = forwards(recompute, layer, {LayerModule::kAttention, LayerModule::kCore});
   const int64_t tokens = batch.local_batch * m.seq_length / dims.cp;
   const int64_t heads = m.num_attention_heads / dims.tp;
-  const int64_t kv_heads =
-      m.is_mla() ? heads : std::max<int64_t>(1, m.num_key_value_heads / dims.tp);
-  const int64_t query_dim = m.is_mla() ? m.qk_nope_head_dim + m.qk_rope_head_dim : m.head_dim;
-  const int64_t value_dim = m.is_mla() ? m.v_head_dim : m.head_dim;
+  const int64_t kv_heads = std::max<int64_t>(1, m.core_kv_heads() / dims.tp);
+  const int64_t query_dim = m.query_dim();
+  const int64_t value_dim = m.value_dim();
   const int64_t copied = std::max(kv_heads, grid.inner);  // fewer heads than neighbours
   const int64_t element = size_of(m.compute_dtype);
   const int64_t wide = m.compute_dtype == DType::kFloat64 ? 8 : 4;
@@ -57,7 +55,7 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
       m.moe_router_load_balancing_type != "global_aux_loss") {
     const bool by_sequence = m.moe_router_load_balancing_type != "aux_loss";
     const int64_t bytes = (by_sequence ? batch.local_batch : 1) * m.n_routed_experts * 8;
-    counter.add("all_reduce", forwards(recompute, layer, {"mlp", "mlp.router", "mlp.gate"}),
+    counter.add("all_reduce", forwards(recompute, layer, {LayerModule::kMlp, LayerModule::kRouter}),
                 2 * (dims.cp - 1) * bytes / dims.cp);
   }
 }

@@ -14,7 +14,7 @@ Tensor router(const TapeParts& p, TapeModules& modules, Tensor y) {
   const int64_t element = size_of(m.moe_router_dtype);
   const int64_t chosen = s.slice * m.num_experts_per_tok;
   const int64_t of_experts = s.slice * m.n_routed_experts * element;
-  return modules({"mlp.router", "mlp.gate"}, [&] {
+  return modules(LayerModule::kRouter, [&] {
     Tensor x = y;
     if (element != s.element) {
       ActivationTape::Operation convert;
@@ -51,12 +51,11 @@ Tensor router(const TapeParts& p, TapeModules& modules, Tensor y) {
 Tensor mlp_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   const int64_t hidden = p.model.hidden_size;
   const int64_t width = p.model.intermediate_size / p.dims.tp;
-  return modules({"mlp"}, [&] {
-    const Tensor gate_up = modules({"mlp.linear_fc1", "mlp.gate_proj", "mlp.up_proj"},
-                                   [&] { return p.column(y, hidden, 2 * width); });
+  return modules(LayerModule::kMlp, [&] {
+    const Tensor gate_up =
+        modules(LayerModule::kGateUp, [&] { return p.column(y, hidden, 2 * width); });
     const Tensor inner = p.swiglu(gate_up, p.sizes.tokens, width);
-    return modules({"mlp.linear_fc2", "mlp.down_proj"},
-                   [&] { return p.row(inner, width, hidden); });
+    return modules(LayerModule::kDown, [&] { return p.row(inner, width, hidden); });
   });
 }
 
@@ -77,7 +76,7 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
     if (lets_go) p.tape.release(x);
     return moved;
   };
-  return modules({"mlp"}, [&] {
+  return modules(LayerModule::kMlp, [&] {
     const Tensor weights = router(p, modules, y);
     ActivationTape::Operation spread;
     spread.inputs = {y};
@@ -87,7 +86,7 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
     if (travels) x = move(x, true);
     if (reordered) x = move(x, true);
 
-    Tensor out = modules({"mlp.experts"}, [&] {
+    Tensor out = modules(LayerModule::kExperts, [&] {
       const auto grouped = [&](Tensor in, int64_t from, int64_t to) {
         ActivationTape::Operation o;
         o.inputs = {in};
@@ -102,7 +101,7 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
     });
     Tensor shared = -1;
     if (const int64_t width = m.moe_shared_expert_intermediate_size; width > 0) {
-      shared = modules({"mlp.shared_experts"}, [&] {
+      shared = modules(LayerModule::kSharedExperts, [&] {
         const Tensor gate_up = p.linear(y, s.slice, hidden, 2 * width);
         const Tensor made = p.linear(p.swiglu(gate_up, s.slice, width), s.slice, width, hidden);
         if (!m.use_shared_expert_gating) return made;

@@ -7,7 +7,7 @@ namespace {
 double attention_flops(const ModelConfig& m, double s) {
   const auto h = static_cast<double>(m.hidden_size);
   const auto heads = static_cast<double>(m.num_attention_heads);
-  if (!m.is_mla()) {
+  if (m.design().attention == AttentionKind::kHeads) {
     const double q = heads * static_cast<double>(m.head_dim);
     const auto kv = static_cast<double>(m.num_key_value_heads * m.head_dim);
     return 6.0 * (h * (q + 2 * kv) + q * s + q * h);

@@ -15,7 +15,7 @@ LocalSizes::LocalSizes(const Config& config, const ParallelDims& dims, const Bat
       element(size_of(config.model.compute_dtype)),
       wide(config.model.compute_dtype == DType::kFloat64 ? 8 : 4),
       heads(config.model.num_attention_heads / dims.tp),
-      kv_heads(std::max<int64_t>(1, config.model.num_key_value_heads / dims.tp)),
+      kv_heads(std::max<int64_t>(1, config.model.core_kv_heads() / dims.tp)),
       packed(packs_documents(config.train_dataset.dataloader.config)) {}
 
 }  // namespace tessera

@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "tessera/layout/dtypes.h"
 #include "tessera/layout/placement.h"
 
 namespace tessera {
 namespace {
-
-DType compute_dtype(ParamRole role, const ModelConfig& model) {
-  if (is_norm(role)) return model.layernorm_compute_dtype;
-  if (role == ParamRole::kRouter) return model.moe_router_dtype;
-  return model.compute_dtype;
-}
 
 // The unit of `spec` at the end of `units`, which follow the order of the model.
 ModelUnit& unit_of(std::vector<ModelUnit>& units, const ParamSpec& spec) {

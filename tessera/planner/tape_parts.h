@@ -3,9 +3,8 @@
 // The operations of which layers are made, on a tape. T tokens, S of them on the residual stream.
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
+#include "tessera/layout/layer_modules.h"
 #include "tessera/layout/parallel_dims.h"
 #include "tessera/layout/recompute_plan.h"
 #include "tessera/planner/activation_tape.h"
@@ -45,10 +44,10 @@ class TapeModules {
   TapeModules(ActivationTape& tape, const RecomputePlan& plan, int64_t layer)
       : tape_(tape), plan_(plan), layer_(layer) {}
 
-  bool selects(const std::vector<std::string>& names) const { return plan_.selects(layer_, names); }
+  bool selects(LayerModule module) const { return plan_.selects(layer_, module); }
   template <typename F>
-  ActivationTape::Tensor operator()(const std::vector<std::string>& names, const F& body) {
-    if (inside_ || !selects(names)) return body();
+  ActivationTape::Tensor operator()(LayerModule module, const F& body) {
+    if (inside_ || !selects(module)) return body();
     inside_ = true;
     tape_.begin_checkpoint();
     const ActivationTape::Tensor result = body();

@@ -5,15 +5,6 @@
 #include "tessera/planner/held_elements.h"
 
 namespace tessera {
-namespace {
-
-// In which a parameter is kept between steps; it is rounded to that before it is used.
-DType stored_dtype(const TensorGroup& group, const ModelConfig& model) {
-  if (is_norm(group.role)) return group.compute;
-  return group.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
-}
-
-}  // namespace
 
 std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims& dims,
                                        const ModelUnit& unit, int64_t rank, bool processes) {
@@ -36,7 +27,7 @@ std::vector<WeightGroup> weight_groups(const Config& config, const ParallelDims&
     for (const auto& [member, placement] : members) {
       const TensorGroup& group = *member;
       const auto [full, own] = held_elements(group, placement, dims, rank);
-      const bool rounded = size_of(stored_dtype(group, config.model)) < size_of(master);
+      const bool rounded = size_of(storage_dtype(group.role, config.model)) < size_of(master);
       if (sharded || group.compute != master || rounded) aliased = false;
       sum.gathered += full * size_of(group.compute);
       if (group.compute != master || rounded) sum.converted += own * size_of(group.compute);

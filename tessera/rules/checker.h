@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/config/family.h"
 #include "tessera/config/issue.h"
 #include "tessera/layout/parallel_dims.h"
 
@@ -14,10 +15,12 @@ namespace tessera {
 /// What the rules share: the configuration, where its values came from, and the findings so far.
 class Checker {
  public:
-  Checker(const Config& config, const Provenance& provenance, std::vector<Issue>& issues)
-      : config(config), provenance_(provenance), issues_(issues) {}
+  Checker(const Config& config, const Provenance& provenance, std::vector<Issue>& issues,
+          const FamilyTable& families = builtin_families())
+      : config(config), families(families), provenance_(provenance), issues_(issues) {}
 
   const Config& config;
+  const FamilyTable& families;                              // that a model may be of
   const OptimizerTable& optimizers = builtin_optimizers();  // that optimizer.type may name
   ParallelDims dims;                                        // good only while dims_ok
   bool dims_ok = false;

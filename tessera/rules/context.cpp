@@ -64,7 +64,7 @@ void check_ulysses_heads(Checker& check, int64_t degree) {
     return;
   }
   const int64_t heads = m.num_attention_heads / tp;
-  const int64_t kv = m.is_mla() ? heads : std::max<int64_t>(1, m.num_key_value_heads / tp);
+  const int64_t kv = std::max<int64_t>(1, m.core_kv_heads() / tp);
   const auto legal = [&](int64_t d) { return heads % d == 0 && (kv % d == 0 || d % kv == 0); };
   if (legal(degree)) return;
   const std::string of_rank = tp > 1 ? " of a tensor-parallel rank" : "";

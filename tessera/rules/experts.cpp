@@ -106,16 +106,12 @@ void check_router(Checker& check) {
 
 void check_experts(Checker& check) {
   const ModelConfig& m = check.config.model;
-  if (!check.model_ok || !check.good({"model.n_routed_experts"})) return;
-  const bool moe_family = m.model_type == "qwen3_moe" || m.model_type == "deepseek_v3";
-  if (!moe_family) {
-    if (m.is_moe()) {
-      check.error("model.n_routed_experts",
-                  "must be 0 or left out for " + m.model_type + "; qwen3_moe has experts");
-    }
+  if (!check.model_ok) return;
+  if (!m.family->has_experts) {
     check_dense(check);
     return;
   }
+  if (!check.good({"model.n_routed_experts"})) return;
   if (!m.is_moe()) {
     check.error("model.n_routed_experts", "is needed for " + m.model_type);
     return;
@@ -126,10 +122,6 @@ void check_experts(Checker& check) {
   if (check.good({"model.num_hidden_layers"}) &&
       m.n_routed_experts * m.num_hidden_layers > (int64_t{1} << 21)) {
     check.error("model.n_routed_experts", "times num_hidden_layers must be at most 2097152");
-  }
-  if (m.model_type == "qwen3_moe" && m.n_shared_experts > 0) {
-    check.error("model.n_shared_experts",
-                "must be 0 for qwen3_moe; deepseek_v3 has shared experts");
   }
   if (m.n_shared_experts > 0 && m.moe_shared_expert_intermediate_size < 1) {
     check.error("model.moe_shared_expert_intermediate_size", "must be at least 1");

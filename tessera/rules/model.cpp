@@ -1,6 +1,8 @@
 // Rules of the model section by itself; experts have their own file.
 
-#include "tessera/config/family.h"
+#include <cctype>
+
+#include "tessera/config/field_text.h"
 #include "tessera/config/key_groups.h"
 #include "tessera/rules/checker.h"
 
@@ -13,7 +15,7 @@ void check_heads(Checker& check) {
           {"model.num_attention_heads", "model.num_key_value_heads", "model.hidden_size"})) {
     return;
   }
-  if (m.is_mla()) {
+  if (m.has_latent_attention()) {
     if (m.num_key_value_heads != m.num_attention_heads) {
       check.error("model.num_key_value_heads",
                   "must be num_attention_heads (" + std::to_string(m.num_attention_heads) +
@@ -45,7 +47,7 @@ void check_heads(Checker& check) {
 
 void check_latent_attention(Checker& check) {
   const ModelConfig& m = check.config.model;
-  if (!m.is_mla() ||
+  if (!m.has_latent_attention() ||
       !check.good({"model.qk_nope_head_dim", "model.qk_rope_head_dim", "model.v_head_dim"})) {
     return;
   }
@@ -120,52 +122,73 @@ void check_dtypes(Checker& check) {
   }
 }
 
-void check_family_keys(Checker& check) {
+// Spelt alike but for case and separators: qwen3moe and qwen3_moe. Families that only look alike
+// are other models.
+std::string letters_and_digits(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return out;
+}
+
+void check_family(Checker& check) {
+  constexpr std::string_view kField = "model.model_type";
   const ModelConfig& m = check.config.model;
-  if (m.model_type == "llama" && m.qk_layernorm) {
-    check.error("model.qk_layernorm", "must be false for llama; qwen3 has these norms");
+  if (m.family || !check.good({kField})) return;
+  if (m.model_type.empty()) {
+    check.error(kField, "is needed; one of " + check.families.names());
+    return;
   }
-  if (m.mlp_bias && m.model_type != "llama") {
-    check.error("model.mlp_bias", "must be false for " + m.model_type + "; llama can have it");
+  std::string meant;
+  for (const auto& row : check.families.rows()) {
+    if (letters_and_digits(row->model_type) == letters_and_digits(m.model_type)) {
+      meant = row->model_type;
+    }
   }
+  check.error(kField, "must be one of " + check.families.names(), meant);
+}
+
+void check_fixed_fields(Checker& check, const Family& family) {
+  for (const FixedField& fixed : family.fixed) {
+    if (!check.good({fixed.path}) || has_value(check.config, fixed.path, fixed.text)) continue;
+    check.error(fixed.path, "must be " + std::string(fixed.text) + " for " + family.model_type +
+                                "; " + std::string(fixed.reason));
+  }
+}
+
+void check_keys_of_parts(Checker& check) {
+  const ModelConfig& m = check.config.model;
   if (m.hidden_dropout >= 1.0 && check.good({"model.hidden_dropout"})) {
     check.error("model.hidden_dropout", "must be below 1");
   }
   if (m.num_nextn_predict_layers > 0) {
-    if (m.model_type != "deepseek_v3") {
-      check.error("model.num_nextn_predict_layers", "must be 0 for " + m.model_type);
-    } else if (!m.mtp_loss_factor) {
+    if (!m.mtp_loss_factor && check.good({"model.num_nextn_predict_layers"})) {
       check.error("model.mtp_loss_factor", "is needed with num_nextn_predict_layers");
     }
   } else if (m.mtp_loss_factor) {
     check.no_effect("model.mtp_loss_factor");
   }
-  if (!m.is_mla()) {
-    for (const std::string_view key : kLatentKeys) {
-      if (check.given(key)) check.no_effect(key);
-    }
-    if (m.rope_scaling.rope_type != "yarn") {
-      for (const std::string_view key : kRotaryKeys) {
-        if (check.given(key)) check.no_effect(key);
-      }
-    }
+  if (m.has_latent_attention()) return;
+  for (const std::string_view key : kLatentKeys) {
+    if (check.given(key)) check.no_effect(key);
+  }
+  if (m.rope_scaling.rope_type == "yarn") return;
+  for (const std::string_view key : kRotaryKeys) {
+    if (check.given(key)) check.no_effect(key);
   }
 }
 
 }  // namespace
 
 void check_model(Checker& check) {
-  const ModelConfig& m = check.config.model;
-  if (m.model_type.empty() && check.good({"model.model_type"})) {
-    std::string legal;
-    for (const Family& family : all_families()) {
-      legal += (legal.empty() ? "" : ", ") + std::string(family.model_type);
-    }
-    check.error("model.model_type", "is needed; one of " + legal);
-  }
+  check_family(check);
   check.model_ok = check.good({"model.model_type"});
   if (!check.model_ok) return;
-  check_family_keys(check);
+  check_fixed_fields(check, *check.config.model.family);
+  check_keys_of_parts(check);
   check_heads(check);
   check_latent_attention(check);
   check_rope(check);

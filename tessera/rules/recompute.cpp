@@ -34,10 +34,9 @@ void check_modules(Checker& check, std::string_view path,
 void check_matches(Checker& check, std::string_view path,
                    const std::map<std::string, std::vector<std::string>>& modules) {
   if (!check.model_ok || !check.good({path, "model.num_hidden_layers"})) return;
-  const std::vector<ParamSpec> model = model_spec(check.config.model);
+  const ModelConfig& model = check.config.model;
   for (const auto& [pattern, specs] : modules) {
-    const std::string problem =
-        pattern_problem(pattern, model, layers_of(specs, check.config.model));
+    const std::string problem = pattern_problem(pattern, model, layers_of(specs, model));
     if (!problem.empty()) check.error(path, pattern + " " + problem);
   }
 }

@@ -19,7 +19,7 @@ bool has_dense_layer(const ModelConfig& m) {
 
 bool legal(const ModelConfig& m, int64_t degree, bool dense) {
   return m.num_attention_heads % degree == 0 &&
-         (m.is_mla() || kv_fits(m.num_key_value_heads, degree)) &&
+         (m.has_latent_attention() || kv_fits(m.num_key_value_heads, degree)) &&
          (!dense || m.intermediate_size % degree == 0);
 }
 
@@ -47,7 +47,7 @@ void check_tensor_parallel(Checker& check) {
                 nearest);
   }
   // With as many kv heads as heads the line above has said it.
-  const bool grouped = !m.is_mla() && m.num_key_value_heads != m.num_attention_heads;
+  const bool grouped = !m.has_latent_attention() && m.num_key_value_heads != m.num_attention_heads;
   if (grouped && !kv_fits(m.num_key_value_heads, tp)) {
     check.error(kField,
                 "must divide num_key_value_heads (" + std::to_string(m.num_key_value_heads) +

@@ -57,19 +57,20 @@ bool is_unread(const std::vector<Issue>& reading, const std::string& field) {
 
 }  // namespace
 
-std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node) {
+std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node,
+                            const FamilyTable& families) {
   std::vector<Issue> issues = result.issues;
   if (!result.is_read) return issues;
-  for (Issue& issue : validate(result.config, result.provenance, world, ranks_per_node)) {
+  for (Issue& issue : validate(result.config, result.provenance, world, ranks_per_node, families)) {
     if (!is_unread(result.issues, issue.field)) issues.push_back(std::move(issue));
   }
   return issues;
 }
 
 std::vector<Issue> validate(const Config& config, const Provenance& provenance, int64_t world,
-                            int64_t ranks_per_node) {
+                            int64_t ranks_per_node, const FamilyTable& families) {
   std::vector<Issue> issues;
-  Checker check(config, provenance, issues);
+  Checker check(config, provenance, issues, families);
   check_single_values(check);
   check_model(check);
   check_experts(check);

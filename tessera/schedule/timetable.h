@@ -13,8 +13,9 @@ class Timetable {
  public:
   Timetable(const ScheduleOptions& options, int64_t rank);
 
-  /// Column of the k-th forward. The forwards of the warm-up come one after the other; later ones go right
-  /// before a backward. With overlap_b_f that is the column of the backward before: a pair.
+  /// Column of the k-th forward. The forwards of the warm-up come one after the other; later ones
+  /// go right before a backward. With overlap_b_f that is the column of the backward before: a
+  /// pair.
   int64_t forward(int64_t k) const;
 
   /// Column of the k-th backward.

@@ -24,8 +24,8 @@ struct StepMetrics {
   double tflops_per_rank = 0;
   bool updated = true;  // false: no label counted, nothing was learnt
 
-  // Tensors on the host, from the message of one step to the message of the next: the update that the
-  // previous step ended with, then loading, forward, backward. Bytes.
+  // Tensors on the host, from the message of one step to the message of the next: the update that
+  // the previous step ended with, then loading, forward, backward. Bytes.
   int64_t memory = 0;                        // of the rank with most, as the gradients stand
   int64_t peak_memory = 0;                   // of the rank with most
   std::vector<int64_t> peak_memory_of_rank;  // [world]

@@ -68,9 +68,10 @@ Texts mathematics(const Config& config) {
   return keys;
 }
 
-std::string changed_mathematics(const Manifest& manifest, const Config& config) {
+std::string changed_mathematics(const Manifest& manifest, const Config& config,
+                                const FamilyTable& families) {
   const ConfigResult before =
-      load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"});
+      load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"}, families);
   return before.ok() ? changes(mathematics(before.config), mathematics(config)) : "";
 }
 
@@ -83,13 +84,14 @@ bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b)
 
 RunCheckpoints::RunCheckpoints(const Config& config, const BatchPlan& plan,
                                int64_t available_samples, ParallelModel& model,
-                               Optimizer& optimizer, const DeviceMesh& mesh)
+                               Optimizer& optimizer, const DeviceMesh& mesh, FamilyTable families)
     : config_(config),
       plan_(plan),
       available_samples_(available_samples),
       model_(model),
       optimizer_(optimizer),
-      mesh_(mesh) {}
+      mesh_(mesh),
+      families_(std::move(families)) {}
 
 OptimizerState RunCheckpoints::optimizer_state() const {
   return [&optimizer = optimizer_](size_t param) { return optimizer.state(param); };
@@ -194,7 +196,8 @@ int64_t RunCheckpoints::resume() {
     say("other data than it was trained on", changes(before.data, now.data));
     say("another schedule than before", changes(before.schedule, now.schedule));
     say("other random numbers than before", changes(before.random, now.random));
-    say("another model or optimizer than before", changed_mathematics(loaded.manifest, config_));
+    say("another model or optimizer than before",
+        changed_mathematics(loaded.manifest, config_, families_));
     log_info(detail::concat("resumed from ", from, ": step ", step, ", ", now.samples, " samples"));
     if (step >= config_.training.steps) {
       log_warning(detail::concat("training.steps = ", config_.training.steps,

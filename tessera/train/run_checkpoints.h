@@ -11,6 +11,7 @@
 #include "tessera/checkpoint/saver.h"
 #include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
+#include "tessera/config/family.h"
 #include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/parallel_model.h"
@@ -18,11 +19,12 @@
 namespace tessera {
 
 /// Every method is collective over the world. `available_samples` are those in the order of the
-/// data, by which a change of the data is noticed.
+/// data, by which a change of the data is noticed. `families`: those that files are read with.
 class RunCheckpoints {
  public:
   RunCheckpoints(const Config& config, const BatchPlan& plan, int64_t available_samples,
-                 ParallelModel& model, Optimizer& optimizer, const DeviceMesh& mesh);
+                 ParallelModel& model, Optimizer& optimizer, const DeviceMesh& mesh,
+                 FamilyTable families);
 
   /// Fills the weights (from the generator, a Hugging Face folder or a checkpoint) and the state
   /// of the optimizer. Returns the updates that are done. Throws CheckpointError.
@@ -49,6 +51,7 @@ class RunCheckpoints {
   ParallelModel& model_;
   Optimizer& optimizer_;
   const DeviceMesh& mesh_;
+  FamilyTable families_;
   std::string tokenizer_;      // folder
   std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
   std::unique_ptr<CheckpointSaver> saver_;

@@ -33,16 +33,16 @@ std::string to_string(const StreamPlace& place) {
 void StreamSums::watch(ParallelModel& model, const DeviceMesh& mesh) {
   const auto watch_call = [this, rank = mesh.rank()](ModuleCall& call, const StreamPlace& place) {
     call.wrapper = [this, rank, place, inner = call.wrapper](
-                       const ModuleCall& norm, const Tensors& x, const LayerContext& context) {
+                       const ModuleCall& self, const Tensors& x, const LayerContext& context) {
       if (context.step->number == 0 && !context.recompute)
         add(place, rank, weighted_squares(x[0], context));
-      return inner ? inner(norm, x, context) : norm.body(x, context);
+      return inner ? inner(self, x, context) : self.body(x, context);
     };
   };
   for (const auto& decoder : model.decoders) {
     for (DecoderLayer* layer : decoder->all_layers()) {
-      watch_call(layer->input_norm_call, {layer->index, 0});
-      watch_call(layer->post_attention_norm_call, {layer->index, 1});
+      watch_call(layer->first_of_attention(), {layer->index, 0});
+      watch_call(layer->first_of_mlp(), {layer->index, 1});
     }
   }
 }

@@ -54,7 +54,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   pipeline_->set_timeline(options_.timeline);
   optimizer_ = make_optimizer(config_.optimizer, model_->table, mesh_, options_.optimizers);
   checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
-                                                  *optimizer_, mesh_);
+                                                  *optimizer_, mesh_, options_.families);
   step_ = checkpoints_->start();
   auto loader = std::make_shared<const Loader>(
       options_.source, loader_options(config_, mesh_.dims(), plan_, mesh_.rank()));

@@ -38,6 +38,7 @@ struct TrainerOptions {
   const std::atomic<int>* stop_signal = nullptr;
   Faults faults;
   OptimizerMakers optimizers = builtin_optimizer_makers();  // that config.optimizer.type may name
+  FamilyTable families = builtin_families();                // that the file was read with
   Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer
 };
 

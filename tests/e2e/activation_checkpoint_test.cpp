@@ -16,21 +16,17 @@ namespace {
 
 const auto kDouble = at::TensorOptions().dtype(at::kDouble);
 
-// The configuration tells the names without building a layer; they must be those of the layers.
-TEST(ModuleNames, AreThoseOfTheLayers) {
+// The configuration tells the modules without building a layer; they must be those of the layers.
+TEST(LayerModules, AreThoseOfTheLayers) {
   for (const char* name : {"llama_sgd64", "qwen3_tied64", "qwen3_moe_aux64", "deepseek_v3_64"}) {
     const Config config = test::load_case(name, {}, 1);
-    const auto spec = model_spec(config.model);
     std::vector<int64_t> layers;
     for (int64_t i = 0; i < config.model.num_hidden_layers; ++i) layers.push_back(i);
     const auto decoder = build_decoder(config.model, layers, true, true);
     for (const auto& layer : decoder->layers) {
-      std::set<std::string> built;
-      for (const ModuleCall* module : layer->modules()) {
-        built.insert(module->names.begin(), module->names.end());
-      }
-      const auto told = module_names(spec, layer->index);
-      EXPECT_EQ(std::set<std::string>(told.begin(), told.end()), built) << name;
+      std::vector<LayerModule> built;
+      for (const ModuleCall* call : layer->modules()) built.push_back(call->module);
+      EXPECT_EQ(modules_of_layer(config.model, layer->index), built) << name;
     }
   }
 }
@@ -44,14 +40,14 @@ TEST(ActivationCheckpoint, ParentsCoverTheirChildren) {
   const auto decoder = build_decoder(config.model, {0, 1, 2, 3}, false, false);
   activation_checkpoint(*decoder, RecomputePlan(config));
   const auto wrapped = [&](size_t layer) {
-    std::vector<std::string> names;
-    for (const ModuleCall* module : decoder->layers[layer]->modules()) {
-      if (module->wrapper) names.push_back(module->names[0]);
+    std::vector<LayerModule> modules;
+    for (const ModuleCall* call : decoder->layers[layer]->modules()) {
+      if (call->wrapper) modules.push_back(call->module);
     }
-    return names;
+    return modules;
   };
-  EXPECT_EQ(wrapped(0), (std::vector<std::string>{"self_attention.linear_proj", "mlp"}));
-  EXPECT_EQ(wrapped(1), std::vector<std::string>{"self_attention.linear_proj"});
+  EXPECT_EQ(wrapped(0), (std::vector{LayerModule::kOutput, LayerModule::kMlp}));
+  EXPECT_EQ(wrapped(1), std::vector{LayerModule::kOutput});
   EXPECT_TRUE(wrapped(2).empty());
   EXPECT_TRUE(wrapped(3).empty());  // recomputed as a whole
 }

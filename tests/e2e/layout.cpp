@@ -47,11 +47,13 @@ void expect_near(const std::optional<double>& value, const std::optional<double>
 
 }  // namespace
 
-Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks) {
-  const ConfigResult result = load_config((case_path(name) / "config.yaml").string(), set);
+Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks,
+                 const FamilyTable& families) {
+  const ConfigResult result =
+      load_config((case_path(name) / "config.yaml").string(), set, families);
   std::vector<Issue> issues = result.issues;
   if (!has_errors(issues)) {
-    for (const Issue& issue : validate(result.config, result.provenance, ranks)) {
+    for (const Issue& issue : validate(result.config, result.provenance, ranks, 0, families)) {
       issues.push_back(issue);
     }
   }

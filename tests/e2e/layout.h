@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/config/family.h"
 #include "tessera/train/recorder.h"
 
 namespace tessera::test {
@@ -24,8 +25,9 @@ inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << layout.name;
 }
 
-/// The file of a reference run with changes; every rule checked. Fails the test on any error.
-Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks);
+/// The file of a reference run with changes; every rule checked. Throws on any error.
+Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks,
+                 const FamilyTable& families = builtin_families());
 
 /// Trains it on thread ranks.
 std::unique_ptr<RunRecord> train(const Config& config, int64_t ranks, int64_t steps);

@@ -128,7 +128,6 @@ INSTANTIATE_TEST_SUITE_P(Dense, DecoderCase,
 
 ModelConfig tiny_model() {
   ModelConfig model;
-  model.model_type = "llama";
   model.vocab_size = 40;
   model.hidden_size = 16;
   model.intermediate_size = 24;
@@ -161,7 +160,6 @@ TEST(Decoder, PartsCoverTheModelSpec) {
     model.attention_bias = true;
     model.mlp_bias = true;
     model.qk_layernorm = tied;
-    model.model_type = tied ? "qwen3" : "llama";
     model.mlp_bias = !tied;
     std::set<std::string> expected;
     std::map<std::string, std::vector<int64_t>> shapes;
@@ -192,7 +190,6 @@ TEST(Decoder, PartsCoverTheModelSpec) {
 
 TEST(Decoder, ModuleNamesFollowMindFormersAndHuggingFace) {
   ModelConfig model = tiny_model();
-  model.model_type = "qwen3";
   model.qk_layernorm = true;
   const auto decoder = build_decoder(model, {0}, false, false);
   std::set<std::string> names;
@@ -210,7 +207,6 @@ TEST(Decoder, ModuleNamesFollowMindFormersAndHuggingFace) {
 // Every wrapper that only passes the call on leaves the numbers as they are, and is really used.
 TEST(Decoder, WrappersSeeEveryCall) {
   ModelConfig model = tiny_model();
-  model.model_type = "qwen3";
   model.qk_layernorm = true;
   const auto decoder = build_decoder(model, {0}, false, false);
   for (const DecoderUnit& unit : decoder->units()) {
@@ -231,11 +227,11 @@ TEST(Decoder, WrappersSeeEveryCall) {
   decoder->prepare(context);
   const at::Tensor x = at::cos(at::arange(160, at::kDouble)).reshape({10, 16});
   const at::Tensor plain = decoder->layers[0]->run(x, context)[0];
-  std::set<std::string> called;
+  std::set<LayerModule> called;
   for (ModuleCall* call : decoder->layers[0]->modules()) {
     call->wrapper = [&called](const ModuleCall& self, const Tensors& inputs,
                               const LayerContext& at) {
-      called.insert(self.names[0]);
+      called.insert(self.module);
       return self.body(inputs, at);
     };
   }

@@ -15,7 +15,7 @@ namespace {
 
 ModelConfig tiny_model(bool low_rank) {
   ModelConfig model;
-  model.model_type = "deepseek_v3";
+  model.family = builtin_families().find("deepseek_v3");
   model.vocab_size = 13;
   model.hidden_size = 12;
   model.intermediate_size = 10;

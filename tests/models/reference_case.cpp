@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/hf_load.h"
+#include "tessera/config/family.h"
 #include "tessera/layout/model_spec.h"
 #include "tests/support/case_path.h"
 
@@ -39,7 +40,7 @@ ReferenceCase open_case(const std::string& name) {
   reference.folder = test::case_path(name);
   const json file = read_json(reference.folder / "model" / "config.json");
   ModelConfig& model = reference.model;
-  model.model_type = file.at("model_type");
+  model = family_defaults(builtin_families().find(file.at("model_type").get<std::string>()));
   const auto read = [&file](const char* key, auto& field) {
     if (file.contains(key) && !file[key].is_null()) file[key].get_to(field);
   };
@@ -54,7 +55,6 @@ ReferenceCase open_case(const std::string& name) {
   read("rope_theta", model.rope_theta);
   read("tie_word_embeddings", model.tie_word_embeddings);
   read("attention_bias", model.attention_bias);
-  model.qk_layernorm = model.model_type != "llama";
   for (DType* type :
        {&model.params_dtype, &model.embedding_params_dtype, &model.compute_dtype,
         &model.layernorm_compute_dtype, &model.rotary_dtype, &model.moe_router_dtype}) {

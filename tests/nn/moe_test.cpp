@@ -228,9 +228,9 @@ MixtureOfExperts make_moe(int64_t experts, int64_t hidden, int64_t width, int64_
 }
 
 Tensors run(MixtureOfExperts& moe, const at::Tensor& x, const LayerContext& context) {
-  Tensors values{x};
-  for (const Segment& segment : moe.segments()) values = segment.run(std::move(values), context);
-  return values;
+  FeedForward::Output out = moe.forward(x, context);
+  out.losses.insert(out.losses.begin(), out.y_TH);
+  return out.losses;
 }
 
 // Every expert on every token, weighted by what the router gave it.

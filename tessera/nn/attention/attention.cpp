@@ -19,8 +19,7 @@ void append(std::vector<Weight*>& all, Weight& weight) {
 }  // namespace
 
 Attention::Attention() {
-  qkv_call.names = {"self_attention.linear_qkv", "self_attn.q_proj", "self_attn.k_proj",
-                    "self_attn.v_proj"};
+  qkv_call.module = LayerModule::kQkv;
   qkv_call.weights = [this] {
     std::vector<Weight*> all;
     append(all, qkv_proj->weight);
@@ -31,18 +30,18 @@ Attention::Attention() {
     return Tensors{qkv_proj->stacked(x[0])};
   };
 
-  q_norm_call.names = {"self_attention.q_layernorm", "self_attn.q_norm"};
+  q_norm_call.module = LayerModule::kQueryNorm;
   q_norm_call.weights = [this] { return std::vector<Weight*>{&q_norm->weight}; };
   q_norm_call.body = [this](const Tensors& x, const LayerContext&) {
     return Tensors{q_norm->forward(x[0])};
   };
-  k_norm_call.names = {"self_attention.k_layernorm", "self_attn.k_norm"};
+  k_norm_call.module = LayerModule::kKeyNorm;
   k_norm_call.weights = [this] { return std::vector<Weight*>{&k_norm->weight}; };
   k_norm_call.body = [this](const Tensors& x, const LayerContext&) {
     return Tensors{k_norm->forward(x[0])};
   };
 
-  core_call.names = {"self_attention.core_attention"};
+  core_call.module = LayerModule::kCore;
   core_call.weights = [] { return std::vector<Weight*>(); };
   core_call.body = [this](const Tensors& inputs, const LayerContext& context) {
     const auto call = core->begin(context);
@@ -50,7 +49,7 @@ Attention::Attention() {
     return Tensors{call->attend()};
   };
 
-  o_call.names = {"self_attention.linear_proj", "self_attn.o_proj"};
+  o_call.module = LayerModule::kOutput;
   o_call.weights = [this] {
     std::vector<Weight*> all;
     append(all, o_proj->weight);

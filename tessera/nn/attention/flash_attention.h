@@ -22,8 +22,8 @@ struct FlashGrads {
 FlashResult flash_forward(const at::Tensor& q_BNLD, const at::Tensor& k_BMKD,
                           const at::Tensor& v_BMKD, bool causal, double scale);
 
-/// Its gradients. `out` and `lse` may be the result for more keys than `k`: then dq is the part that
-/// `k` adds to it, and dk and dv belong to `k` alone.
+/// Its gradients. `out` and `lse` may be the result for more keys than `k`: then dq is the part
+/// that `k` adds to it, and dk and dv belong to `k` alone.
 FlashGrads flash_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                           bool causal, double scale);

@@ -14,9 +14,9 @@ void append(std::vector<Weight*>& all, Weight& weight) {
   if (weight.present()) all.push_back(&weight);
 }
 
-ModuleCall norm_call(std::vector<std::string> names, std::unique_ptr<Norm>& norm) {
+ModuleCall norm_call(LayerModule module, std::unique_ptr<Norm>& norm) {
   ModuleCall call;
-  call.names = std::move(names);
+  call.module = module;
   call.weights = [&norm] { return std::vector<Weight*>{&norm->weight}; };
   call.body = [&norm](const Tensors& x, const LayerContext&) {
     return Tensors{norm->forward(x[0])};
@@ -24,9 +24,9 @@ ModuleCall norm_call(std::vector<std::string> names, std::unique_ptr<Norm>& norm
   return call;
 }
 
-ModuleCall linear_call(std::vector<std::string> names, std::unique_ptr<Linear>& linear) {
+ModuleCall linear_call(LayerModule module, std::unique_ptr<Linear>& linear) {
   ModuleCall call;
-  call.names = std::move(names);
+  call.module = module;
   call.weights = [&linear] {
     std::vector<Weight*> all{&linear->weight};
     append(all, linear->bias);
@@ -42,14 +42,12 @@ ModuleCall linear_call(std::vector<std::string> names, std::unique_ptr<Linear>& 
 
 LatentAttention::LatentAttention()
     : gather(std::make_unique<SequenceGather>()),
-      q_norm_call(norm_call({"self_attention.q_layernorm", "self_attn.q_a_layernorm"}, q_norm)),
-      kv_norm_call(norm_call({"self_attention.k_layernorm", "self_attn.kv_a_layernorm"}, kv_norm)),
-      q_up_call(linear_call({"self_attention.linear_qb", "self_attn.q_b_proj", "self_attn.q_proj"},
-                            q_up)),
-      kv_up_call(linear_call({"self_attention.linear_kvb", "self_attn.kv_b_proj"}, kv_up)),
-      o_call(linear_call({"self_attention.linear_proj", "self_attn.o_proj"}, o_proj)) {
-  down_call.names = {"self_attention.linear_qkv", "self_attn.q_a_proj",
-                     "self_attn.kv_a_proj_with_mqa"};
+      q_norm_call(norm_call(LayerModule::kQueryNorm, q_norm)),
+      kv_norm_call(norm_call(LayerModule::kKeyNorm, kv_norm)),
+      q_up_call(linear_call(LayerModule::kQueryUp, q_up)),
+      kv_up_call(linear_call(LayerModule::kKeyValueUp, kv_up)),
+      o_call(linear_call(LayerModule::kOutput, o_proj)) {
+  down_call.module = LayerModule::kLatentDown;
   down_call.weights = [this] {
     std::vector<Weight*> all{&down_proj->weight};
     append(all, down_proj->bias);
@@ -58,7 +56,7 @@ LatentAttention::LatentAttention()
   down_call.body = [this](const Tensors& x, const LayerContext&) {
     return Tensors{down_proj->stacked(x[0])};
   };
-  core_call.names = {"self_attention.core_attention"};
+  core_call.module = LayerModule::kCore;
   core_call.weights = [] { return std::vector<Weight*>(); };
   core_call.body = [this](const Tensors& inputs, const LayerContext& context) {
     const auto call = core->begin(context);

@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-struct MixtureOfExperts::Use {
+struct MixtureOfExperts::Sent {
   std::unique_ptr<DispatchCall> call;
-  at::Tensor routed;   // [routed tokens] int64, where some are not; else undefined
-  int64_t tokens = 0;  // T
+  at::Tensor routed;  // [routed tokens] int64, where some tokens are not; else undefined
+  Tensors losses;
 };
 
 namespace {
@@ -34,7 +34,7 @@ at::Tensor rows_of_tokens(int64_t tokens, const LayerContext& context, const at:
 }  // namespace
 
 MixtureOfExperts::MixtureOfExperts() {
-  router_call.names = {"mlp.router", "mlp.gate"};
+  router_call.module = LayerModule::kRouter;
   router_call.weights = [this] { return std::vector<Weight*>{&router->weight}; };
   // {x of the routed tokens, their rows, their places} -> {expert ids, weights, counts, loss?}
   router_call.body = [this](const Tensors& inputs, const LayerContext& context) {
@@ -49,7 +49,7 @@ MixtureOfExperts::MixtureOfExperts() {
     }
     return out;
   };
-  experts_call.names = {"mlp.experts"};
+  experts_call.module = LayerModule::kExperts;
   experts_call.weights = [this] { return std::vector<Weight*>{&experts->gate_up, &experts->down}; };
   // {rows, counts} -> {rows}
   experts_call.body = [this](const Tensors& inputs, const LayerContext&) {
@@ -57,14 +57,14 @@ MixtureOfExperts::MixtureOfExperts() {
     const int64_t* first = counts.const_data_ptr<int64_t>();
     return Tensors{experts->forward(inputs[0], {first, first + counts.numel()})};
   };
-  shared_call.names = {"mlp.shared_experts"};
+  shared_call.module = LayerModule::kSharedExperts;
   shared_call.weights = [this] {
     std::vector<Weight*> all = shared->weights();
     if (shared_gate) all.push_back(&shared_gate->weight);
     return all;
   };
   shared_call.body = [this](const Tensors& x, const LayerContext& context) {
-    at::Tensor out = shared->forward(x[0], context);
+    at::Tensor out = shared->forward(x[0], context).y_TH;
     if (shared_gate) out = out * shared_gate->forward(x[0]).sigmoid();
     return Tensors{out};
   };
@@ -72,74 +72,44 @@ MixtureOfExperts::MixtureOfExperts() {
 
 size_t MixtureOfExperts::losses() const { return router_loss.on() ? 1 : 0; }
 
-Tensors MixtureOfExperts::dispatch(Use& use, const at::Tensor& x_TH, const LayerContext& context) {
-  use.tokens = x_TH.size(0);
+MixtureOfExperts::Sent MixtureOfExperts::send(const at::Tensor& x_TH, const LayerContext& context) {
+  Sent sent;
   at::Tensor x = x_TH;
-  at::Tensor rows = rows_of_tokens(use.tokens, context, x.device());
+  at::Tensor rows = rows_of_tokens(x.size(0), context, x.device());
   at::Tensor places = rows;  // in the run; only a forced balance reads them
   if (router->force_balance) {
     places = slice_of(context.sample_ids, context) * context.seq_length +
              slice_of(context.in_sample, context);
   }
   if (context.padded.defined()) {
-    use.routed = slice_of(context.padded, context).logical_not().nonzero().squeeze(1);
-    x = x.index_select(0, use.routed);
-    rows = rows.index_select(0, use.routed);
-    places = places.index_select(0, use.routed);
+    sent.routed = slice_of(context.padded, context).logical_not().nonzero().squeeze(1);
+    x = x.index_select(0, sent.routed);
+    rows = rows.index_select(0, sent.routed);
+    places = places.index_select(0, sent.routed);
   }
-  Tensors routes = router_call({x, rows, places}, context);
+  const Tensors routes = router_call({x, rows, places}, context);
   at::Tensor weights = routes[1];
+  if (router_loss.on()) sent.losses.push_back(routes[2]);
   if (weights_on_input) {
     x = x * weights.to(x.scalar_type());
     weights = at::Tensor();
   }
-  use.call = dispatcher->dispatch(x, routes[0], weights, router->experts());
-  // Between segments: rows, weights (if they are still to be applied), x (for the shared experts),
-  // the loss.
-  Tensors out{use.call->rows};
-  if (use.call->weights.defined()) out.push_back(use.call->weights);
-  if (shared) out.push_back(x_TH);
-  if (router_loss.on()) out.push_back(routes[2]);
-  return out;
+  sent.call = dispatcher->dispatch(x, routes[0], weights, router->experts());
+  return sent;
 }
 
-Tensors MixtureOfExperts::run_experts(Use& use, Tensors values, const LayerContext& context) {
-  const auto& counts = use.call->rows_of_expert;
-  const at::Tensor count_tensor = at::tensor(counts, at::kLong);
-  values[0] = experts_call({values[0], count_tensor}, context)[0];
-  if (shared) {
-    const size_t x = weights_on_input ? 1 : 2;
-    values[x] = shared_call({values[x]}, context)[0];
+FeedForward::Output MixtureOfExperts::forward(const at::Tensor& x_TH, const LayerContext& context) {
+  Sent sent = send(x_TH, context);
+  const at::Tensor counts = at::tensor(sent.call->rows_of_expert, at::kLong);
+  const at::Tensor made_RH = experts_call({sent.call->rows, counts}, context)[0];
+  at::Tensor shared_TH;
+  if (shared) shared_TH = shared_call({x_TH}, context)[0];
+  at::Tensor y = sent.call->combine(made_RH, sent.call->weights);
+  if (sent.routed.defined()) {
+    y = at::zeros({x_TH.size(0), y.size(1)}, y.options()).index_copy(0, sent.routed, y);
   }
-  return values;
-}
-
-Tensors MixtureOfExperts::combine(Use& use, Tensors values) {
-  size_t next = 1;
-  const at::Tensor weights = weights_on_input ? at::Tensor() : values[next++];
-  at::Tensor out = use.call->combine(values[0], weights);
-  if (use.routed.defined()) {
-    out = at::zeros({use.tokens, out.size(1)}, out.options()).index_copy(0, use.routed, out);
-  }
-  if (shared) out = out + values[next++];
-  Tensors result{out};
-  result.insert(result.end(), values.begin() + static_cast<std::ptrdiff_t>(next), values.end());
-  return result;
-}
-
-std::vector<Segment> MixtureOfExperts::segments() {
-  const auto use = std::make_shared<Use>();
-  return {{"dispatch",
-           [this, use](Tensors x, const LayerContext& context) {
-             return dispatch(*use, x[0], context);
-           }},
-          {"experts",
-           [this, use](Tensors values, const LayerContext& context) {
-             return run_experts(*use, std::move(values), context);
-           }},
-          {"combine", [this, use](Tensors values, const LayerContext&) {
-             return combine(*use, std::move(values));
-           }}};
+  if (shared) y = y + shared_TH;
+  return {y, std::move(sent.losses)};
 }
 
 std::vector<Weight*> MixtureOfExperts::weights() {

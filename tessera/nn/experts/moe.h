@@ -15,7 +15,7 @@ namespace tessera {
 
 /// Feed-forward part with experts: sum over a token's k choices of weight x expert(x), plus the
 /// shared experts. Works token by token on the residual stream's slice. Tokens that the loader made
-/// up are neither routed nor counted. Segments: "dispatch", "experts", "combine".
+/// up are neither routed nor counted.
 struct MixtureOfExperts : FeedForward {
   MixtureOfExperts();
 
@@ -32,16 +32,14 @@ struct MixtureOfExperts : FeedForward {
   ModuleCall experts_call;
   ModuleCall shared_call;
 
-  std::vector<Segment> segments() override;
+  Output forward(const at::Tensor& x_TH, const LayerContext& context) override;
   size_t losses() const override;
   std::vector<Weight*> weights() override;
   std::vector<ModuleCall*> modules() override;
 
  private:
-  struct Use;  // what the segments of one call share
-  Tensors dispatch(Use& use, const at::Tensor& x_TH, const LayerContext& context);
-  Tensors run_experts(Use& use, Tensors values, const LayerContext& context);
-  Tensors combine(Use& use, Tensors values);
+  struct Sent;  // tokens on their way to the experts
+  Sent send(const at::Tensor& x_TH, const LayerContext& context);
 };
 
 }  // namespace tessera
