@@ -45,18 +45,17 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
         const int64_t count = std::min(chunk_tokens, tokens - begin);
         const at::Tensor x = x_TH.narrow(0, begin, count);
         at::Tensor logits_TV = buffer.narrow(0, 0, count);
-        at::mm_out(logits_TV, x, weight_VH.t());
+        multiply_into(logits_TV, x, weight_VH.t(), /*add=*/false);
         loss += cross_entropy_(logits_TV, labels_T.narrow(0, begin, count),
                                weights_T.narrow(0, begin, count), with_gradient);
         if (of_x) {
-          at::Tensor part = grad_x.narrow(0, begin, count);
-          at::mm_out(part, logits_TV, weight_VH);
+          multiply_into(grad_x.narrow(0, begin, count), logits_TV, weight_VH, /*add=*/false);
         }
         if (!of_weight) continue;
         if (x.scalar_type() == type) {
           grad_weight.addmm_(logits_TV.t(), x);
         } else {
-          grad_weight.add_(at::mm(logits_TV.t(), x));
+          grad_weight.add_(product_tn(logits_TV, x));
         }
       }
       if (of_weight) grad_weight = grad_weight.to(weight_VH.scalar_type());

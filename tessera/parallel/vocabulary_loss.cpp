@@ -104,7 +104,7 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
     if (w.scalar_type() == type) {
       grad_w.addmm_(logits_TV.t(), x.narrow(0, begin, count));
     } else {
-      grad_w.add_(at::mm(logits_TV.t(), x.narrow(0, begin, count)));
+      grad_w.add_(product_tn(logits_TV, x.narrow(0, begin, count)));
     }
   }
   grad_w = grad_w.to(w.scalar_type());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tessera/config/cpu_features.h"
 #include "tessera/layout/context_grid.h"
 #include "tessera/layout/size_choices.h"
 #include "tessera/planner/tape_parts.h"
@@ -16,6 +17,15 @@ using Tensor = ActivationTape::Tensor;
 int64_t block_elements(int64_t length) {
   const int64_t queries = length >= 768 ? 256 : length >= 192 ? 64 : 32;
   return std::min(length, queries) * std::min<int64_t>(length, 512);
+}
+
+// What the backward of attention in bfloat16 widens to float32 at once, where the processor has no
+// bfloat16 units: queries, result and its gradient, keys, values and the three gradients. `q` and
+// `kv` are elements of a call's queries and keys, of which a sample's kv head has one of `parts`.
+int64_t widened_bytes(const LocalSizes& s, int64_t q, int64_t kv, int64_t parts) {
+  if (s.element != 2 || cpu_has_bfloat16()) return 0;
+  const int64_t all = 4 * (q + kv) * s.wide;
+  return std::min(all, std::max(kWidenedAttentionBytes, all / std::max<int64_t>(1, parts)));
 }
 
 struct Heads {
@@ -36,6 +46,8 @@ Tensor local_core(const TapeParts& p, const Heads& heads) {
   const int64_t length = s.tokens / s.rows;
   o.forward_extra = block_elements(length) * s.wide;
   o.backward_extra = 2 * block_elements(length) * s.wide;
+  const int64_t tokens = length > kLongestSquare ? s.tokens / 2 : s.tokens;
+  o.backward_extra += widened_bytes(s, tokens * heads.q, tokens * heads.kv, s.rows * s.kv_heads);
   if (length > kLongestSquare) {  // in pieces: the largest has half of the queries and keys
     o.forward_extra += p.bytes(s.tokens / 2, heads.q);
     o.backward_extra += p.bytes(s.tokens / 2, heads.q + 2 * heads.kv);
@@ -78,6 +90,8 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   o.forward_extra += result + block_elements(length) * s.wide;
   o.backward_extra += 2 * block_elements(length) * s.wide;
   o.backward_extra += result + 2 * kv / s.rows * s.element;  // gradients of a block
+  o.backward_extra +=
+      widened_bytes(s, length * heads.q / grid.inner, kv / s.rows, s.kv_heads * copies);
   if (grid.inner > 1 || s.wide != s.element) o.backward_extra += (q + 2 * kv) * s.wide;
   if (grid.outer == 1) return p.tape.add(o);
 

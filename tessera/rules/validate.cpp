@@ -23,7 +23,8 @@ void check_machine(Checker& check, int64_t ranks_per_node) {
   const ModelConfig& m = config.model;
   if (check.model_ok && on_cpu && m.compute_dtype == DType::kBFloat16 && !cpu_has_bfloat16()) {
     check.warning("model.compute_dtype",
-                  "this CPU has no bfloat16 units: several times slower than float32");
+                  "this CPU has no bfloat16 units: its matrices are multiplied in float32 and the "
+                  "results rounded, so it is no faster than float32");
   }
   const ParallelismConfig& p = config.parallelism;
   if (p.enable_mc2 && p.tensor_parallel == 1) check.no_effect("parallelism.enable_mc2");

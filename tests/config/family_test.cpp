@@ -10,6 +10,8 @@
 namespace tessera {
 namespace {
 
+using namespace testing_config;
+
 TEST(FamilyRows, HaveNamesOfTheirOwn) {
   for (const auto& row : builtin_families().rows()) {
     EXPECT_EQ(builtin_families().find(row->model_type), row);

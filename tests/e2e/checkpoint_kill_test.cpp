@@ -59,7 +59,7 @@ std::string text_of(const fs::path& path) {
 
 // Waits until the pointer has moved on, or the program has ended.
 bool wait_for_progress(ChildProcess& child, const fs::path& root, std::optional<int64_t> before) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(20);
   while (std::chrono::steady_clock::now() < deadline && !child.ended()) {
     if (const auto now = read_pointer(root); now && now != before) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

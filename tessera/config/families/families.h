@@ -7,6 +7,7 @@
 namespace tessera::families {
 
 Family llama();
+Family qwen2();
 Family qwen3();
 Family qwen3_moe();
 Family deepseek_v3();

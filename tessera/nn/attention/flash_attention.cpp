@@ -7,6 +7,8 @@
 #include "tessera/base/box.h"
 #include "tessera/base/error.h"
 #include "tessera/layout/size_choices.h"
+#include "tessera/nn/attention/widened_flash.h"
+#include "tessera/nn/kernels/products.h"
 #include "tessera/nn/scalar_type.h"
 
 namespace tessera {
@@ -51,6 +53,7 @@ FlashResult forward_call(const at::Tensor& q, const at::Tensor& k, const at::Ten
 FlashGrads backward_call(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                          const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                          bool causal, double scale) {
+  if (is_widened(q)) return widened_flash_backward(grad_out, q, k, v, out, lse, causal, scale);
   auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       grad_out, q, k, v, out, lse, /*dropout_p=*/0.0, causal, /*attn_mask=*/{}, scale);
   return {std::move(dq), std::move(dk), std::move(dv)};

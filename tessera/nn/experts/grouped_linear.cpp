@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "tessera/base/error.h"
+#include "tessera/nn/kernels/products.h"
 
 namespace tessera {
 
@@ -32,8 +33,8 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     at::Tensor y = at::empty({x.size(0), parts * out}, x.options());
     over_groups(rows_of_group, [&](int64_t group, int64_t first, int64_t rows) {
       for (int64_t part = 0; part < parts; ++part) {
-        at::Tensor to = y.narrow(0, first, rows).narrow(1, part * out, out);
-        at::mm_out(to, x.narrow(0, first, rows), weight.select(0, part * groups + group).t());
+        multiply_into(y.narrow(0, first, rows).narrow(1, part * out, out), x.narrow(0, first, rows),
+                      weight.select(0, part * groups + group).t(), /*add=*/false);
       }
     });
     ctx->save_for_backward({x, weight});
@@ -55,15 +56,10 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     if (ctx->needs_input_grad(0)) {
       result[0] = at::empty(x.sizes(), x.options());
       over_groups(rows_of_group, [&](int64_t group, int64_t first, int64_t rows) {
-        at::Tensor to = result[0].narrow(0, first, rows);
+        const at::Tensor to = result[0].narrow(0, first, rows);
         for (int64_t part = 0; part < parts; ++part) {
           const at::Tensor from = dy.narrow(0, first, rows).narrow(1, part * out, out);
-          const at::Tensor matrix = weight.select(0, part * groups + group);
-          if (part == 0) {
-            at::mm_out(to, from, matrix);
-          } else {
-            to.addmm_(from, matrix);
-          }
+          multiply_into(to, from, weight.select(0, part * groups + group), /*add=*/part > 0);
         }
       });
     }
@@ -77,9 +73,9 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
       }
       over_groups(rows_of_group, [&](int64_t group, int64_t first, int64_t rows) {
         for (int64_t part = 0; part < parts; ++part) {
-          at::Tensor to = result[1].select(0, part * groups + group);
-          at::mm_out(to, dy.narrow(0, first, rows).narrow(1, part * out, out).t(),
-                     x.narrow(0, first, rows));
+          multiply_into(result[1].select(0, part * groups + group),
+                        dy.narrow(0, first, rows).narrow(1, part * out, out).t(),
+                        x.narrow(0, first, rows), /*add=*/false);
         }
       });
     }

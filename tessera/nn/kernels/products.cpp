@@ -4,6 +4,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "tessera/config/cpu_features.h"
+#include "tessera/nn/kernels/widened_product.h"
+
 namespace tessera {
 
 namespace {
@@ -29,6 +32,13 @@ bool by_onednn(const at::Tensor& a, const at::Tensor& b) {
            x.is_contiguous();
   };
   return faster && plain(a) && plain(b);
+}
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  if (!is_widened(a)) return at::mm(a, b);
+  const at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+  widened_product(out, a, b, /*add=*/false);
+  return out;
 }
 
 // x W^T, where W may be a transposed view.
@@ -66,14 +76,33 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
 
 }  // namespace
 
+bool is_widened(const at::Tensor& x) {
+  static const bool has_units = cpu_has_bfloat16();
+  return !has_units && x.device().is_cpu() && x.scalar_type() == at::kBFloat16;
+}
+
+void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
+  if (is_widened(a)) return widened_product(out, a, b, add);
+  at::Tensor to = out;
+  if (add) {
+    to.addmm_(a, b);
+  } else {
+    at::mm_out(to, a, b);
+  }
+}
+
 at::Tensor product_nt(const at::Tensor& x_TI, const at::Tensor& weight_OI) {
   if (by_onednn(x_TI, weight_OI)) return onednn_product(x_TI, weight_OI);
-  return at::mm(x_TI, weight_OI.t());
+  return product(x_TI, weight_OI.t());
 }
 
 at::Tensor product_nn(const at::Tensor& dy_TO, const at::Tensor& weight_OI) {
   if (by_onednn(dy_TO, weight_OI)) return onednn_product(dy_TO, weight_OI.t());
-  return at::mm(dy_TO, weight_OI);
+  return product(dy_TO, weight_OI);
+}
+
+at::Tensor product_tn(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
+  return product(dy_TO.t(), x_TI);
 }
 
 bool sums_gradient(const at::Tensor& weight, at::ScalarType type) {
@@ -82,8 +111,8 @@ bool sums_gradient(const at::Tensor& weight, at::ScalarType type) {
 
 at::Tensor weight_gradient(const at::Tensor& weight_OI, const at::Tensor& dy_TO,
                            const at::Tensor& x_TI) {
-  if (!sums_gradient(weight_OI, dy_TO.scalar_type())) return at::mm(dy_TO.t(), x_TI);
-  weight_OI.mutable_grad().addmm_(dy_TO.t(), x_TI);
+  if (!sums_gradient(weight_OI, dy_TO.scalar_type())) return product_tn(dy_TO, x_TI);
+  multiply_into(weight_OI.mutable_grad(), dy_TO.t(), x_TI, /*add=*/true);
   return {};
 }
 
