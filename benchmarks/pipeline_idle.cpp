@@ -53,7 +53,7 @@ struct SleepingChunk {
     part.name = "scale" + std::to_string(stage);
     part.shape = {1};
     weight.parts.push_back(std::move(part));
-    unit = std::make_unique<ShardedUnit>(weight.parts[0].name, std::vector{&weight}, mesh, "fsdp",
+    unit = std::make_unique<ShardedUnit>(weight.parts[0].name, std::vector{&weight}, mesh, Axis::kFsdp,
                                          at::kFloat, table);
     Call call;
     call.name = weight.parts[0].name;
