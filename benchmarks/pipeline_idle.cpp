@@ -53,8 +53,8 @@ struct SleepingChunk {
     part.name = "scale" + std::to_string(stage);
     part.shape = {1};
     weight.parts.push_back(std::move(part));
-    unit = std::make_unique<ShardedUnit>(weight.parts[0].name, std::vector{&weight}, mesh, Axis::kFsdp,
-                                         at::kFloat, table);
+    unit = std::make_unique<ShardedUnit>(weight.parts[0].name, std::vector{&weight}, mesh,
+                                         Axis::kFsdp, at::kFloat, table);
     Call call;
     call.name = weight.parts[0].name;
     call.units = {unit.get()};
@@ -65,7 +65,8 @@ struct SleepingChunk {
       const at::Tensor y = Sleep::apply(x * weight.value, forward_ms, backward_ms);
       return std::vector<at::Tensor>{last ? y.sum() : y};
     };
-    return ModelChunk({std::move(call)}, {true, true});
+    return ModelChunk({std::move(call)},
+                      {.keep_all_step = true, .keep_head = true, .reduce_once = true});
   }
 };
 
