@@ -147,8 +147,7 @@ double step_seconds(bool overlap, milliseconds latency, int port) {
     schedule.micro_batches = 8;
     schedule.overlap_p2p = true;
     schedule.overlap_b_f = overlap;
-    PipelineRuntime pipeline(schedule, chunks, mesh[Axis::kPp], kHidden, at::kFloat,
-                             [](LayerContext&) {});
+    PipelineRuntime pipeline(schedule, chunks, mesh[Axis::kPp], kHidden, at::kFloat);
     for (int step = 0; step < 3; ++step) {
       std::vector<LayerContext> contexts(8);
       for (size_t i = 0; i < contexts.size(); ++i) {

@@ -85,8 +85,7 @@ double step_ms(const ScheduleOptions& options, double forward_ms, double backwar
       chunks.push_back(parts[static_cast<size_t>(c)].make(
           stage, stage + 1 == options.virtual_stages(), forward_ms, backward_ms, mesh, table));
     }
-    PipelineRuntime pipeline(options, chunks, mesh[Axis::kPp], kHidden, at::kFloat,
-                             [](LayerContext& context) { context.rope_cos = at::ones({1}); });
+    PipelineRuntime pipeline(options, chunks, mesh[Axis::kPp], kHidden, at::kFloat);
     for (int step = 0; step < 4; ++step) {
       std::vector<LayerContext> contexts(static_cast<size_t>(options.micro_batches));
       for (size_t i = 0; i < contexts.size(); ++i) {
