@@ -144,7 +144,7 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
   ShardedParam param;
   param.name = "weight";
   param.shape = {rows, kColumns};
-  param.cuts = {{"fsdp", 0}};
+  param.cuts = {{Axis::kFsdp, 0}};
   ShardedParam& row = table.add(std::move(param), mesh);
   row.value = at::ones(row.box.sizes, at::kFloat);
   const at::Tensor first = at::ones_like(row.value), second = at::ones_like(row.value);

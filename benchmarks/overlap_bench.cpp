@@ -133,21 +133,21 @@ double step_seconds(bool overlap, milliseconds latency, int port) {
     weight.parts.front().name = "weight";
     weight.parts.front().shape = {kTokens, kHidden};
     ParamTable table;
-    ShardedUnit unit("start", {&weight}, mesh, "fsdp", at::kFloat, table);
+    ShardedUnit unit("start", {&weight}, mesh, Axis::kFsdp, at::kFloat, table);
     std::vector<Call> calls;
     if (first) calls.push_back(start(unit, weight));
     calls.push_back(layer(mesh[Axis::kTp]));
     calls.push_back(layer(mesh[Axis::kTp]));
     if (!first) calls.push_back(end());
     std::vector<ModelChunk> chunks;
-    chunks.emplace_back(std::move(calls), ShardingPolicy{true, true});
+    chunks.emplace_back(std::move(calls),
+                        Resharding{.keep_all_step = true, .keep_head = true, .reduce_once = true});
     ScheduleOptions schedule;
     schedule.stages = 2;
     schedule.micro_batches = 8;
     schedule.overlap_p2p = true;
     schedule.overlap_b_f = overlap;
-    PipelineRuntime pipeline(schedule, chunks, mesh[Axis::kPp], kHidden, at::kFloat,
-                             [](LayerContext&) {});
+    PipelineRuntime pipeline(schedule, chunks, mesh[Axis::kPp], kHidden, at::kFloat);
     for (int step = 0; step < 3; ++step) {
       std::vector<LayerContext> contexts(8);
       for (size_t i = 0; i < contexts.size(); ++i) {

@@ -53,8 +53,8 @@ struct SleepingChunk {
     part.name = "scale" + std::to_string(stage);
     part.shape = {1};
     weight.parts.push_back(std::move(part));
-    unit = std::make_unique<ShardedUnit>(weight.parts[0].name, std::vector{&weight}, mesh, "fsdp",
-                                         at::kFloat, table);
+    unit = std::make_unique<ShardedUnit>(weight.parts[0].name, std::vector{&weight}, mesh,
+                                         Axis::kFsdp, at::kFloat, table);
     Call call;
     call.name = weight.parts[0].name;
     call.units = {unit.get()};
@@ -65,7 +65,8 @@ struct SleepingChunk {
       const at::Tensor y = Sleep::apply(x * weight.value, forward_ms, backward_ms);
       return std::vector<at::Tensor>{last ? y.sum() : y};
     };
-    return ModelChunk({std::move(call)}, {true, true});
+    return ModelChunk({std::move(call)},
+                      {.keep_all_step = true, .keep_head = true, .reduce_once = true});
   }
 };
 
@@ -84,8 +85,7 @@ double step_ms(const ScheduleOptions& options, double forward_ms, double backwar
       chunks.push_back(parts[static_cast<size_t>(c)].make(
           stage, stage + 1 == options.virtual_stages(), forward_ms, backward_ms, mesh, table));
     }
-    PipelineRuntime pipeline(options, chunks, mesh[Axis::kPp], kHidden, at::kFloat,
-                             [](LayerContext& context) { context.rope_cos = at::ones({1}); });
+    PipelineRuntime pipeline(options, chunks, mesh[Axis::kPp], kHidden, at::kFloat);
     for (int step = 0; step < 4; ++step) {
       std::vector<LayerContext> contexts(static_cast<size_t>(options.micro_batches));
       for (size_t i = 0; i < contexts.size(); ++i) {
