@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tessera/base/error.h"
+#include "tessera/layout/batch_plan.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/open_training_data.h"
 #include "tessera/train/recorder.h"
