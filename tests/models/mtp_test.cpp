@@ -9,6 +9,7 @@
 
 #include "tessera/models/decoder.h"
 #include "tests/nn/gradient_check.h"
+#include "tests/support/context_with_step.h"
 
 namespace tessera {
 namespace {
@@ -65,10 +66,10 @@ std::vector<Weight*> bind(Decoder& decoder) {
   return weights;
 }
 
-LayerContext batch_of(int64_t rows, int64_t length) {
+test::ContextWithStep batch_of(int64_t rows, int64_t length) {
   const int64_t tokens = rows * length;
   const auto number = [](int64_t n) { return at::arange(n, at::kLong); };
-  LayerContext context;
+  test::ContextWithStep context;
   context.rows = rows;
   context.seq_length = length;
   context.residual_tokens = {0, tokens};
@@ -85,8 +86,8 @@ LayerContext batch_of(int64_t rows, int64_t length) {
   context.next_labels = later(context.labels);
   context.next_loss_mask = later(context.loss_mask);
   context.next_positions = later(context.positions);
-  context.loss_scale = 1.0 / static_cast<double>(tokens);
-  context.next_loss_scale = 0.3 / static_cast<double>(tokens - rows);
+  context.own->loss_scale = 1.0 / static_cast<double>(tokens);
+  context.own->next_loss_scale = 0.3 / static_cast<double>(tokens - rows);
   return context;
 }
 
@@ -103,7 +104,7 @@ TEST_P(Mtp, GradientsByDifferences) {
   const ModelConfig model = tiny_model(GetParam());
   const auto decoder = build_decoder(model, {0, 1}, true, true);
   const std::vector<Weight*> weights = bind(*decoder);
-  LayerContext context = batch_of(2, 5);
+  auto context = batch_of(2, 5);
   decoder->prepare(context);
   std::vector<at::Tensor> values;
   for (const Weight* weight : weights) values.push_back(weight->value);
@@ -139,7 +140,7 @@ TEST(MtpMask, SeesTheNextTokenAndNoFurther) {
   const auto decoder = build_decoder(model, {0, 1}, true, true);
   bind(*decoder);
   const at::NoGradGuard no_grad;
-  LayerContext context = batch_of(1, 6);
+  auto context = batch_of(1, 6);
   decoder->prepare(context);
   context.next_loss_mask.zero_();
   context.next_loss_mask[2] = 1.0;

@@ -80,16 +80,16 @@ std::vector<Weight*> bind_case_weights(Decoder& decoder, const ReferenceCase& re
   return weights;
 }
 
-LayerContext first_batch(const ReferenceCase& reference) {
+test::ContextWithStep first_batch(const ReferenceCase& reference) {
   const json batch = read_json(reference.folder / "expected_samples.json")[0];
-  LayerContext context;
+  test::ContextWithStep context;
   context.rows = static_cast<int64_t>(batch["input_ids"].size());
   context.seq_length = static_cast<int64_t>(batch["input_ids"][0].size());
   context.token_ids = to_tensor<int64_t>(batch["input_ids"], at::kLong);
   context.labels = to_tensor<int64_t>(batch["labels"], at::kLong);
   context.loss_mask = to_tensor<double>(batch["loss_mask"], at::kDouble);
   context.positions = to_tensor<int64_t>(batch["position_ids"], at::kLong);
-  context.loss_scale = 1.0 / context.loss_mask.sum().item<double>();
+  context.own->loss_scale = 1.0 / context.loss_mask.sum().item<double>();
   context.residual_tokens = {0, context.rows * context.seq_length};
   if (batch.contains("document_ends")) {
     for (const json& ends : batch["document_ends"]) {

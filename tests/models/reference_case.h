@@ -10,6 +10,7 @@
 
 #include "tessera/config/model_config.h"
 #include "tessera/models/decoder.h"
+#include "tests/support/context_with_step.h"
 
 namespace tessera {
 
@@ -26,7 +27,7 @@ ReferenceCase open_case(const std::string& name);
 std::vector<Weight*> bind_case_weights(Decoder& decoder, const ReferenceCase& reference);
 
 /// The first global batch as one micro-batch (contexts without rotary tables).
-LayerContext first_batch(const ReferenceCase& reference);
+test::ContextWithStep first_batch(const ReferenceCase& reference);
 
 /// Rows [begin, end) of a batch, as another micro-batch of the same global batch.
 LayerContext rows_of(const LayerContext& batch, int64_t begin, int64_t end);

@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "tests/support/context_with_step.h"
+
 namespace tessera {
 namespace {
 
-LayerContext context_of(int64_t tokens) {
-  LayerContext context;
-  context.seed = 42;
-  context.step = 3;
+test::ContextWithStep context_of(int64_t tokens) {
+  test::ContextWithStep context;
+  context.own->seed = 42;
+  context.own->number = 3;
   context.sample_ids = at::arange(tokens, at::kLong).div(8, "floor");
   context.in_sample = at::arange(tokens, at::kLong).remainder(8);
   context.residual_tokens = {0, tokens};
@@ -18,7 +20,7 @@ LayerContext context_of(int64_t tokens) {
 }
 
 TEST(Dropout, AMaskFollowsItsTokenIntoAnyLayout) {
-  const LayerContext whole = context_of(32);
+  const auto whole = context_of(32);
   const at::Tensor mask = dropout_keep_mask(42, 3, 7, 0.3, whole.sample_ids, whole.in_sample, 21);
   const at::Tensor order = at::tensor({9, 30, 2, 2, 17}, at::kLong);
   const at::Tensor some = dropout_keep_mask(42, 3, 7, 0.3, whole.sample_ids.index_select(0, order),
@@ -27,7 +29,7 @@ TEST(Dropout, AMaskFollowsItsTokenIntoAnyLayout) {
 }
 
 TEST(Dropout, SeedStepAndSiteGiveOtherMasks) {
-  const LayerContext c = context_of(32);
+  const auto c = context_of(32);
   const auto mask = [&c](uint64_t seed, int64_t step, int64_t site) {
     return dropout_keep_mask(seed, step, site, 0.5, c.sample_ids, c.in_sample, 64);
   };
@@ -38,21 +40,21 @@ TEST(Dropout, SeedStepAndSiteGiveOtherMasks) {
 }
 
 TEST(Dropout, KeepsTheShareItShouldAndItsMean) {
-  const LayerContext c = context_of(256);
+  const auto c = context_of(256);
   const at::Tensor out = dropout(at::ones({256, 512}, at::kDouble), 0.25, 0, c);
   EXPECT_NEAR((out != 0).to(at::kDouble).mean().item<double>(), 0.75, 0.01);
   EXPECT_NEAR(out.max().item<double>(), 1 / 0.75, 1e-12);
 }
 
 TEST(Dropout, TheBackwardUsesTheSameMask) {
-  const LayerContext c = context_of(16);
+  const auto c = context_of(16);
   const at::Tensor x = at::ones({16, 8}, at::kDouble).requires_grad_(true);
   const at::Tensor out = dropout(x, 0.5, 1, c);
   EXPECT_TRUE(at::equal(torch::autograd::grad({out.sum()}, {x})[0], out));
 }
 
 TEST(Dropout, WorksOnTheResidualTokens) {
-  LayerContext c = context_of(16);
+  auto c = context_of(16);
   const at::Tensor whole = dropout(at::ones({16, 8}, at::kDouble), 0.5, 1, c);
   c.residual_tokens = {4, 12};
   EXPECT_TRUE(at::equal(dropout(at::ones({8, 8}, at::kDouble), 0.5, 1, c), whole.narrow(0, 4, 8)));

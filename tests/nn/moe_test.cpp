@@ -9,6 +9,7 @@
 #include "tessera/nn/experts/expert_rows.h"
 #include "tessera/nn/experts/grouped_linear.h"
 #include "tests/nn/gradient_check.h"
+#include "tests/support/context_with_step.h"
 
 namespace tessera {
 namespace {
@@ -162,14 +163,14 @@ TEST(Router, NormalizedScoresOfTinyScores) {
   EXPECT_TRUE(at::allclose(router.normalized_scores(plain), root / root.sum(-1, true)));
 }
 
-LayerContext context_of(int64_t rows, int64_t seq, Sinks* sinks) {
-  LayerContext context;
+test::ContextWithStep context_of(int64_t rows, int64_t seq, Sinks* sinks) {
+  test::ContextWithStep context;
   context.rows = rows;
   context.seq_length = seq;
   context.residual_tokens = {0, rows * seq};
-  context.sample_scale = 1.0 / static_cast<double>(rows);
-  context.position_scale = 1.0 / static_cast<double>(rows * seq);
-  context.sinks = sinks;
+  context.own->sample_scale = 1.0 / static_cast<double>(rows);
+  context.own->position_scale = 1.0 / static_cast<double>(rows * seq);
+  context.own->sinks = sinks;
   return context;
 }
 
@@ -178,7 +179,7 @@ TEST(RouterLoss, BySequenceByFormula) {
   const at::Tensor logits = sample_values({12, 6}, 0.6);
   const at::Tensor rows = at::arange(12, at::kLong).div(4, "floor");
   Sinks sinks;
-  const LayerContext context = context_of(3, 4, &sinks);
+  const auto context = context_of(3, 4, &sinks);
   RouterLoss loss;
   loss.balance = 0.01;
   double expected = 0;
@@ -250,7 +251,7 @@ at::Tensor dense_reference(const MixtureOfExperts& moe, const at::Tensor& x, int
 TEST(MixtureOfExperts, EqualsEveryExpertOnEveryToken) {
   MixtureOfExperts moe = make_moe(6, 5, 7, 2);
   Sinks sinks;
-  const LayerContext context = context_of(3, 4, &sinks);
+  const auto context = context_of(3, 4, &sinks);
   const at::Tensor x = sample_values({12, 5}, 0.8);
   EXPECT_LT((run(moe, x, context)[0] - dense_reference(moe, x, 6)).abs().max().item<double>(),
             1e-13);
@@ -261,7 +262,7 @@ TEST(MixtureOfExperts, GradientsByDifferences) {
   MixtureOfExperts moe = make_moe(4, 3, 2, 2);
   moe.router_loss.balance = 0.3;
   moe.router_loss.z = 0.2;
-  const LayerContext context = context_of(2, 3, nullptr);
+  const auto context = context_of(2, 3, nullptr);
   const auto f = [&](const std::vector<at::Tensor>& inputs) {
     moe.router->weight.value = inputs[1];
     moe.experts->gate_up.value = inputs[2];
@@ -280,7 +281,7 @@ TEST(MixtureOfExperts, AllTokensToOneExpert) {
   moe.router->normalize = false;
   moe.router->bias = at::tensor({0.0, 0.0, 9.0, 0.0}, at::kDouble);
   Sinks sinks;
-  const LayerContext context = context_of(2, 4, &sinks);
+  const auto context = context_of(2, 4, &sinks);
   const at::Tensor x = sample_values({8, 5}, 0.8);
   EXPECT_LT((run(moe, x, context)[0] - dense_reference(moe, x, 4)).abs().max().item<double>(),
             1e-13);
@@ -291,7 +292,7 @@ TEST(MixtureOfExperts, PaddedTokensAreNeitherRoutedNorCounted) {
   MixtureOfExperts moe = make_moe(6, 5, 7, 2);
   moe.router_loss.balance = 1.0;
   Sinks sinks;
-  LayerContext context = context_of(2, 6, &sinks);
+  auto context = context_of(2, 6, &sinks);
   context.padded = at::zeros({12}, at::kBool);
   context.padded.slice(0, 9).fill_(true);  // half of the second row
   const at::Tensor x = sample_values({12, 5}, 0.8);
@@ -302,7 +303,7 @@ TEST(MixtureOfExperts, PaddedTokensAreNeitherRoutedNorCounted) {
   // The loss is that of the tokens which are there.
   Sinks alone;
   const at::Tensor logits = at::linear(x.narrow(0, 6, 3), moe.router->weight.value);
-  LayerContext one = context_of(1, 3, &alone);
+  auto one = context_of(1, 3, &alone);
   const double second =
       moe.router_loss.forward(*moe.router, logits, at::zeros({3}, at::kLong), 0, one)
           .item<double>();
