@@ -28,6 +28,7 @@ tests/floors/check_floors.sh .
 tests/floors/check_family_names.sh .
 tests/floors/check_lengths.sh .
 tests/floors/check_axis_names.sh .
+tests/floors/check_optimizer_names.sh .
 [[ "${1:-}" == --cheap ]] && exit 0
 
 make --no-print-directory all

@@ -144,6 +144,7 @@ void check_fits(const Manifest& manifest, const fs::path& folder, const LoadOpti
     throw CheckpointError(folder.string() + ": the checkpoint does not fit the model:" + report);
   }
   if (options.optimizer.empty() || manifest.optimizer == options.optimizer) return;
+  if (manifest.optimizer.empty() && !options.has_state) return;
   throw CheckpointError(folder.string() + ": holds " +
                         (manifest.optimizer.empty() ? "no state of an optimizer"
                                                     : "the state of " + manifest.optimizer) +

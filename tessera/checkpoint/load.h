@@ -16,6 +16,7 @@ namespace tessera {
 struct LoadOptions {
   std::string path;       // a checkpoint, or the folder of several
   std::string optimizer;  // the type of the run's; empty: weights only
+  bool has_state = true;  // false: it keeps nothing, so a checkpoint without its state is enough
   bool balanced = false;  // a box that several ranks hold is read by one of them and sent
 };
 

@@ -22,8 +22,12 @@ constexpr size_t kLargestFile = 16
 
 class Loader {
  public:
-  Loader(std::string directory, const FamilyTable& families, ConfigResult& result)
-      : directory_(std::move(directory)), families_(families), result_(result) {}
+  Loader(std::string directory, const FamilyTable& families, const OptimizerTable& optimizers,
+         ConfigResult& result)
+      : directory_(std::move(directory)),
+        families_(families),
+        optimizers_(optimizers),
+        result_(result) {}
 
   void load(const Value& root) {
     keys_ = collect_keys(root, result_.issues);
@@ -35,7 +39,7 @@ class Loader {
     }
     resolve_paths();
     load_model();
-    resolve(config(), [this](std::string_view path) { return given_.contains(path); });
+    resolve(config(), optimizers_, [this](std::string_view path) { return given_.contains(path); });
   }
 
  private:
@@ -209,6 +213,7 @@ class Loader {
 
   std::string directory_;
   const FamilyTable& families_;
+  const OptimizerTable& optimizers_;
   bool from_checkpoint_ = false;
   ConfigResult& result_;
   std::vector<Given> keys_;
@@ -220,7 +225,7 @@ class Loader {
 ConfigResult load_config_text(const std::string& text, const std::string& name,
                               const std::string& directory,
                               const std::vector<std::string>& set_overrides,
-                              const FamilyTable& families) {
+                              const FamilyTable& families, const OptimizerTable& optimizers) {
   ConfigResult result;
   result.provenance[""] = {name, 0};
   Value root = parse_document(text, name, result.issues);
@@ -233,12 +238,12 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
   for (const std::string& assignment : set_overrides) {
     apply_override(root, assignment, result.issues);
   }
-  Loader(directory, families, result).load(root);
+  Loader(directory, families, optimizers, result).load(root);
   return result;
 }
 
 ConfigResult load_config(const std::string& path, const std::vector<std::string>& set_overrides,
-                         const FamilyTable& families) {
+                         const FamilyTable& families, const OptimizerTable& optimizers) {
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   errno = 0;
@@ -263,7 +268,8 @@ ConfigResult load_config(const std::string& path, const std::vector<std::string>
   }
   if (text.size() >= kLargestFile) return refuse("is larger than a configuration is (16 MiB)");
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  return load_config_text(text, path, directory.empty() ? "." : directory, set_overrides, families);
+  return load_config_text(text, path, directory.empty() ? "." : directory, set_overrides, families,
+                          optimizers);
 }
 
 }  // namespace tessera

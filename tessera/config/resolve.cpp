@@ -73,8 +73,8 @@ void set_lr_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule
   if (type == "PolynomialWithWarmUpLR" || type == "WarmUpStableDecayLR") schedule.lr_end = 1e-7;
 }
 
-void resolve(Config& config, const IsGiven& given) {
-  config.optimizer.kind = builtin_optimizers().find(config.optimizer.type);
+void resolve(Config& config, const OptimizerTable& optimizers, const IsGiven& given) {
+  config.optimizer.kind = optimizers.find(config.optimizer.type);
   if (!config.model.model_type.empty()) resolve_model(config, given);
   resolve_schedule(config, given);
 }

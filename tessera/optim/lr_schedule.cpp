@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <optional>
 
 #include "tessera/base/error.h"
 
 namespace tessera {
 namespace {
-
-// Steps given by a ratio of the whole run, or as such, or `otherwise`.
-int64_t steps_of(const std::optional<double>& ratio, const std::optional<int64_t>& steps,
-                 int64_t total, int64_t otherwise) {
-  if (ratio) return static_cast<int64_t>(static_cast<double>(total) * *ratio);
-  return steps.value_or(otherwise);
-}
 
 double share(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole));
@@ -37,7 +29,7 @@ double annealing_with_restarts(const LrSchedulerConfig& s, int64_t step) {
 
 double learning_rate(const LrSchedulerConfig& s, int64_t total, int64_t step) {
   const double lr = s.learning_rate;
-  const int64_t warmup = steps_of(s.warmup_ratio, s.warmup_steps, total, 0);
+  const int64_t warmup = s.warmup_steps;
 
   if (s.type == "CosineAnnealingLR") {
     return s.eta_min + (s.base_lr - s.eta_min) * 0.5 *
@@ -46,8 +38,7 @@ double learning_rate(const LrSchedulerConfig& s, int64_t total, int64_t step) {
   if (s.type == "CosineAnnealingWarmRestarts") return annealing_with_restarts(s, step);
 
   const bool cosine = s.type == "CosineWithWarmUpLR" || s.type == "CosineWithRestartsAndWarmUpLR";
-  if (cosine &&
-      step >= steps_of(s.decay_ratio, s.decay_steps, total, std::max<int64_t>(1, total))) {
+  if (cosine && step >= s.decay_steps.value_or(std::max<int64_t>(1, total))) {
     return s.lr_end;
   }
   if (step < warmup) return s.warmup_lr_init + (lr - s.warmup_lr_init) * share(step, warmup);
@@ -67,18 +58,18 @@ double learning_rate(const LrSchedulerConfig& s, int64_t total, int64_t step) {
   }
   if (s.type == "PolynomialWithWarmUpLR") {
     if (step > total) return s.lr_end;
-    const int64_t decay = steps_of(s.decay_ratio, s.decay_steps, total, total - warmup);
+    const int64_t decay = s.decay_steps.value_or(total - warmup);
     const double left = std::max(0.0, 1.0 - share(step - warmup, decay));
     return (lr - s.lr_end) * std::pow(left, s.power) + s.lr_end;
   }
   if (s.type == "WarmUpStableDecayLR") {
-    const int64_t start = steps_of(s.decay_start_ratio, s.decay_start_steps, total, total);
+    const int64_t start = s.decay_start_steps;
     if (step < start) return lr;
     return lr - (lr - s.lr_end) * std::min(1.0, share(step - start, total - start));
   }
   if (s.type == "ConstantWithCoolDownLR") {
     const int64_t keep = warmup + s.keep_steps;
-    const int64_t decay = steps_of(s.decay_ratio, s.decay_steps, total, total - keep);
+    const int64_t decay = s.decay_steps.value_or(total - keep);
     if (step < keep) return lr;
     if (step < keep + decay) {
       return s.lr_end1 + (lr - s.lr_end1) * half_cosine(2.0 * std::numbers::pi * s.num_cycles *

@@ -16,13 +16,18 @@ namespace tessera {
 class Checker {
  public:
   Checker(const Config& config, const Provenance& provenance, std::vector<Issue>& issues,
-          const FamilyTable& families = builtin_families())
-      : config(config), families(families), provenance_(provenance), issues_(issues) {}
+          const FamilyTable& families = builtin_families(),
+          const OptimizerTable& optimizers = builtin_optimizers())
+      : config(config),
+        families(families),
+        optimizers(optimizers),
+        provenance_(provenance),
+        issues_(issues) {}
 
   const Config& config;
-  const FamilyTable& families;                              // that a model may be of
-  const OptimizerTable& optimizers = builtin_optimizers();  // that optimizer.type may name
-  ParallelDims dims;                                        // good only while dims_ok
+  const FamilyTable& families;       // that a model may be of
+  const OptimizerTable& optimizers;  // that optimizer.type may name
+  ParallelDims dims;                 // good only while dims_ok
   bool dims_ok = false;
   bool model_ok = true;  // there is a model of a known family
 

@@ -59,19 +59,21 @@ bool is_unread(const std::vector<Issue>& reading, const std::string& field) {
 }  // namespace
 
 std::vector<Issue> validate(const ConfigResult& result, int64_t world, int64_t ranks_per_node,
-                            const FamilyTable& families) {
+                            const FamilyTable& families, const OptimizerTable& optimizers) {
   std::vector<Issue> issues = result.issues;
   if (!result.is_read) return issues;
-  for (Issue& issue : validate(result.config, result.provenance, world, ranks_per_node, families)) {
+  for (Issue& issue :
+       validate(result.config, result.provenance, world, ranks_per_node, families, optimizers)) {
     if (!is_unread(result.issues, issue.field)) issues.push_back(std::move(issue));
   }
   return issues;
 }
 
 std::vector<Issue> validate(const Config& config, const Provenance& provenance, int64_t world,
-                            int64_t ranks_per_node, const FamilyTable& families) {
+                            int64_t ranks_per_node, const FamilyTable& families,
+                            const OptimizerTable& optimizers) {
   std::vector<Issue> issues;
-  Checker check(config, provenance, issues, families);
+  Checker check(config, provenance, issues, families, optimizers);
   check_single_values(check);
   check_model(check);
   check_experts(check);

@@ -188,9 +188,10 @@ ParityReport run_parity(const Config& original, const ParityOptions& options) {
         single_plan.effective_batch, "; parity compares equal batches"));
   }
   const auto source = open_training_data(config);
-  const std::unique_ptr<RunRecord> recorded_reference = record_run(single, 1, steps, source);
+  const std::unique_ptr<RunRecord> recorded_reference =
+      record_run(single, 1, steps, source, {}, options.optimizers);
   const std::unique_ptr<RunRecord> recorded_run =
-      record_run(config, options.ranks, steps, source, options.faults);
+      record_run(config, options.ranks, steps, source, options.faults, options.optimizers);
   const RunRecord& reference = *recorded_reference;
   const RunRecord& run = *recorded_run;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/optim/optimizers.h"
 #include "tessera/train/faults.h"
 
 namespace tessera {
@@ -17,6 +18,7 @@ struct ParityOptions {
   int64_t steps = 3;
   DType dtype = DType::kFloat64;
   Faults faults;  // injected into the layout, not in the reference
+  OptimizerMakers optimizers = builtin_optimizer_makers();  // that optimizer.type may name
 };
 
 /// One number or tensor that differs. `difference` is relative: of scalars to the reference, of

@@ -97,7 +97,7 @@ void RunRecord::follow(TrainerOptions& options, int64_t steps) {
 
 std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64_t steps,
                                       const std::shared_ptr<const SampleSource>& source,
-                                      const Faults& faults) {
+                                      const Faults& faults, const OptimizerMakers& optimizers) {
   auto record = std::make_unique<RunRecord>();
   Config alone = config;  // a recorded run starts at step 0 and leaves nothing on disk
   alone.checkpoint.enable_save = false;
@@ -106,6 +106,7 @@ std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64
   options.source = source;
   options.stop_after = steps;
   options.faults = faults;
+  options.optimizers = optimizers;
   options.on_model = [&](ParallelModel& model, const DeviceMesh& mesh) {
     record->stream.watch(model, mesh);
   };

@@ -13,6 +13,7 @@
 #include "tessera/comm/sharded_param.h"
 #include "tessera/config/config.h"
 #include "tessera/data/sample_source.h"
+#include "tessera/optim/optimizers.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
 #include "tessera/train/stream_sums.h"
@@ -48,9 +49,11 @@ class RunRecord {
 };
 
 /// Trains `steps` updates of `config` (learning rates follow training.steps) on `ranks` thread
-/// ranks and keeps what they did. Throws what training throws.
-std::unique_ptr<RunRecord> record_run(const Config& config, int64_t ranks, int64_t steps,
-                                      const std::shared_ptr<const SampleSource>& source,
-                                      const Faults& faults = {});
+/// ranks and keeps what they did. `optimizers` makes the one that the file names. Throws what
+/// training throws.
+std::unique_ptr<RunRecord> record_run(
+    const Config& config, int64_t ranks, int64_t steps,
+    const std::shared_ptr<const SampleSource>& source, const Faults& faults = {},
+    const OptimizerMakers& optimizers = builtin_optimizer_makers());
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tessera/base/error.h"
@@ -68,10 +69,24 @@ Texts mathematics(const Config& config) {
   return keys;
 }
 
+// The optimizers of this run's file, as far as a checkpoint of its own can name them.
+OptimizerTable known_optimizers(const OptimizerConfig& optimizer) {
+  if (!optimizer.kind || builtin_optimizers().find(optimizer.type)) return builtin_optimizers();
+  return builtin_optimizers().with(*optimizer.kind);
+}
+
+// Whether the optimizer keeps a tensor of any parameter between its updates.
+bool keeps_state(const Config& config) {
+  return std::ranges::any_of(model_spec(config.model), [&](const ParamSpec& spec) {
+    return !config.optimizer.kind->slots(config.optimizer, spec.role).empty();
+  });
+}
+
 std::string changed_mathematics(const Manifest& manifest, const Config& config,
                                 const FamilyTable& families) {
   const ConfigResult before =
-      load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"}, families);
+      load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"}, families,
+                       known_optimizers(config.optimizer));
   return before.ok() ? changes(mathematics(before.config), mathematics(config)) : "";
 }
 
@@ -166,6 +181,7 @@ int64_t RunCheckpoints::resume() {
   options.path = config_.checkpoint.load_path;
   options.balanced = config_.checkpoint.load_balanced;
   if (!config_.checkpoint.no_load_optim) options.optimizer = config_.optimizer.type;
+  options.has_state = keeps_state(config_);
   const LoadedCheckpoint loaded =
       load_checkpoint(options, model_spec(config_.model), model_.table, optimizer_state(), mesh_);
   tokenizer_ = loaded.manifest.tokenizer;

@@ -396,6 +396,23 @@ TEST(Resume, WeightsOnlyStartAtStepZero) {
   EXPECT_NE(run->steps.at(0).loss, from_start->steps.at(0).loss);
 }
 
+// SGD without momentum: there is nothing that the checkpoint could have left out.
+TEST(Resume, AnOptimizerThatKeepsNothingNeedsNoState) {
+  const TempDir root;
+  const std::string sgd = "llama_sgd64";
+  const Layout& layout = kLayouts[1];
+  const auto whole = run_until(resumed(layout, {save_to(root / "a")}, sgd), layout.ranks, 4);
+  run_until(resumed(layout, {save_to(root / "b"), "checkpoint.no_save_optim=true"}, sgd),
+            layout.ranks, 2);
+  const auto rest = run_until(resumed(layout, {load_from(root / "b"), save_to(root / "b")}, sgd),
+                              layout.ranks, 4);
+  ASSERT_EQ(rest->steps.size(), 2U);
+  expect_continues(*rest, *whole, 0);
+  const auto with_momentum =
+      resumed(layout, {load_from(root / "b"), save_to(root / "d"), "optimizer.momentum=0.9"}, sgd);
+  EXPECT_THROW(run_until(with_momentum, layout.ranks, 4), CheckpointError);
+}
+
 TEST(Resume, TheModelSectionMayComeFromTheCheckpoint) {
   const TempDir root;
   run_until(resumed(kLayouts[0], {save_to(root.path())}), 1, 2);

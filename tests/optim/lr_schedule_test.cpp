@@ -27,11 +27,11 @@ TEST(LearningRate, WarmsUpLinearlyFromItsFirstValue) {
   EXPECT_DOUBLE_EQ(learning_rate(config, 100, 99), 1.0);
 }
 
-TEST(LearningRate, ARatioReplacesTheSteps) {
+// The loader decides what a ratio means; the rate follows the steps alone.
+TEST(LearningRate, StepsCountAndNotTheRatioThatTheyCameFrom) {
   LrSchedulerConfig config = schedule("ConstantWarmUpLR");
-  config.warmup_ratio = 0.1;  // int(55 * 0.1) = 5
-  EXPECT_DOUBLE_EQ(learning_rate(config, 55, 4), 0.8);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 55, 5), 1.0);
+  config.warmup_ratio = 0.5;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 100, 4), 1.0);
 }
 
 TEST(LearningRate, LinearFallsToZeroAtTheEnd) {
