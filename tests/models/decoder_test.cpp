@@ -194,7 +194,8 @@ TEST(Decoder, ModuleNamesFollowMindFormersAndHuggingFace) {
   const auto decoder = build_decoder(model, {0}, false, false);
   std::set<std::string> names;
   for (const ModuleCall* call : decoder->layers[0]->modules()) {
-    names.insert(call->names.begin(), call->names.end());
+    const auto of_call = module_names(call->module, model.design());
+    names.insert(of_call.begin(), of_call.end());
   }
   for (const char* name :
        {"self_attention", "self_attention.core_attention", "self_attention.linear_qkv",

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "tessera/config/family.h"
 #include "tessera/models/decoder.h"
 #include "tests/nn/gradient_check.h"
 #include "tests/support/context_with_step.h"
