@@ -64,7 +64,10 @@ TEST(Fields, EffectsAreThoseOfTheCode) {
     if (is_table) continue;
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
-    (path.find("/tessera/config/") != std::string::npos ? config : others) += text.str();
+    const bool judges = path.find("/tessera/config/") != std::string::npos ||
+                        path.find("/tessera/layout/") != std::string::npos ||
+                        path.find("/tessera/rules/") != std::string::npos;
+    (judges ? config : others) += text.str();
   }
   const auto uses = [](const std::string& text, const Field& field) {
     const std::string member(field.path.substr(field.path.rfind('.') + 1));

@@ -14,7 +14,7 @@
 #include "tessera/layout/layer_modules.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/planner/plan.h"
-#include "tessera/train/dataset.h"
+#include "tessera/train/open_training_data.h"
 #include "tessera/train/parity.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
