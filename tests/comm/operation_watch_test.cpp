@@ -21,7 +21,7 @@ using testing::HasSubstr;
 class Rank {
  public:
   Rank(c10::intrusive_ptr<c10d::Store> store, int rank, milliseconds timeout,
-       milliseconds grace = std::chrono::seconds(2)) {
+       milliseconds grace = std::chrono::seconds(5)) {
     OperationWatch::Options options;
     options.rank = rank;
     options.timeout = timeout;

@@ -177,7 +177,7 @@ TEST_F(Msrun, TwoJobsOnTwoPortsBothFinish) {
 
 TEST_F(Msrun, TwoNodesOnOneHost) {
   const std::string common = "msrun --worker_num=4 --local_worker_num=2 --master_port=" + port_ +
-                             " --cluster_time_out=20 --join=True";
+                             " --cluster_time_out=600 --join=True";
   const std::string script = " run_mindformer.py --config x.yaml --mode 1";
   const CommandResult result =
       sh(common + " --node_rank=1 --log_dir=n1" + script + " & " + common +
@@ -189,7 +189,7 @@ TEST_F(Msrun, TwoNodesOnOneHost) {
 
 TEST_F(Msrun, NodesAreNumberedWhenNobodyDoes) {
   const std::string common = "msrun --worker_num=2 --local_worker_num=1 --master_port=" + port_ +
-                             " --cluster_time_out=20 --join=True --log_dir=logs"
+                             " --cluster_time_out=600 --join=True --log_dir=logs"
                              " run_mindformer.py --config x.yaml --mode 1";
   const CommandResult result = sh(common + " & " + common + "; a=$?; wait %1 && exit $a");
   EXPECT_EQ(result.code, 0) << result.err;
