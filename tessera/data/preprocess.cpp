@@ -22,8 +22,7 @@ constexpr size_t kPlacesTold = 5;
 struct Encoded {
   std::vector<int32_t> ids;
   std::vector<size_t> lengths;
-  std::vector<DocumentFault> faults;
-  std::vector<DocumentFault> empty;  // places of documents without text
+  std::vector<DocumentFault> left_out;
   int64_t input_bytes = 0;
 };
 
@@ -45,7 +44,7 @@ class Encoder {
     };
     const auto on_fault = [&](const DocumentFault& fault) {
       if (options_.on_error == OnError::kStop) throw ConfigError(to_string(fault));
-      encoded.faults.push_back(fault);
+      encoded.left_out.push_back(fault);
     };
     for (const Piece& piece : batch.pieces) {
       for_each_document(piece, options_.source.json_key, on_text, on_fault);
@@ -58,8 +57,9 @@ class Encoder {
     const size_t before = encoded.ids.size();
     tokenizer_.encode(text, encoded.ids);
     if (encoded.ids.size() == before) {
-      encoded.empty.push_back(place);
-      encoded.empty.back().why = "no text";
+      encoded.left_out.push_back(place);
+      encoded.left_out.back().why = "no text";
+      encoded.left_out.back().empty = true;
       return;
     }
     if (eod_) encoded.ids.push_back(*eod_);
@@ -130,17 +130,7 @@ class Writer {
       tokens_.end_document();
       at += length;
     }
-    for (const DocumentFault& fault : encoded.faults) {
-      ++report_.skipped;
-      if (report_.first_skipped.size() < kPlacesTold) {
-        report_.first_skipped.push_back(to_string(fault));
-      }
-      skipped_.add(fault);
-    }
-    report_.empty_documents += static_cast<int64_t>(encoded.empty.size());
-    if (options_.on_error == OnError::kSkip) {
-      for (const DocumentFault& place : encoded.empty) skipped_.add(place);
-    }
+    for (const DocumentFault& fault : encoded.left_out) add(fault);
     report_.documents = tokens_.document_count();
     report_.tokens = tokens_.token_count();
   }
@@ -159,6 +149,18 @@ class Writer {
   }
 
  private:
+  void add(const DocumentFault& fault) {
+    if (options_.on_error == OnError::kSkip) skipped_.add(fault);
+    if (fault.empty) {
+      ++report_.empty_documents;
+      return;
+    }
+    ++report_.skipped;
+    if (report_.first_skipped.size() < kPlacesTold) {
+      report_.first_skipped.push_back(to_string(fault));
+    }
+  }
+
   const PreprocessOptions& options_;
   PreprocessReport& report_;
   IndexedDatasetWriter tokens_;

@@ -133,7 +133,8 @@ TEST_F(Preprocess, MistakesAreNamedAndLeaveNothing) {
   expect({file("b.jsonl", good + "\n[1]\n")}, "b.jsonl:3: no JSON object");
   expect({file("c.jsonl", good + "{\"txt\": \"a\"}\n")}, "c.jsonl:2: no field \"text\"");
   expect({file("d.jsonl", "{\"text\": 5}")}, "d.jsonl:1: field \"text\" is no text");
-  expect({file("e.jsonl", good + "{\"text\": \"\xff\"}")}, "e.jsonl:2: no JSON");
+  expect({file("e.jsonl", good + "{\"text\": \"\xff\"}")},
+         "e.jsonl:2: field \"text\" holds a byte that is no UTF-8");
   expect({file("f.txt", "")}, "no text");
   options_.workers = 3;
   expect({file("a.txt", "fine"), file("a.jsonl", good + "x")}, "a.jsonl:2");

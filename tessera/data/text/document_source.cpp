@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -15,10 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBatchBytes = size_t{4} << 20;
 constexpr size_t kReadBytes = size_t{1} << 20;
-
-std::string too_long(int64_t most) {
-  return detail::concat("longer than ", most, " bytes (--max-document-bytes)");
-}
 
 }  // namespace
 
@@ -88,7 +83,7 @@ void DocumentSource::read_text(Piece& piece) {
   while (read_more(piece.bytes)) {
     if (static_cast<int64_t>(piece.bytes.size()) <= options_.max_document_bytes) continue;
     piece.bytes.clear();
-    piece.too_long = {piece.input, 0, 0, too_long(options_.max_document_bytes)};
+    piece.too_long = {piece.input, 0, 0, too_long_text(options_.max_document_bytes), false};
     input_ended_ = true;
     return;
   }
@@ -114,7 +109,7 @@ void DocumentSource::read_lines(Piece& piece) {
   line_ += std::count(bytes.begin(), bytes.begin() + static_cast<int64_t>(whole), '\n');
   byte_ += static_cast<int64_t>(whole);
   if (too_long_line) {
-    piece.too_long = {piece.input, line_, byte_, too_long(options_.max_document_bytes)};
+    piece.too_long = {piece.input, line_, byte_, too_long_text(options_.max_document_bytes), false};
     byte_ += static_cast<int64_t>(bytes.size() - whole);
     pass_over_line();
   } else {

@@ -17,7 +17,11 @@ struct DocumentFault {
   int64_t line = 0;  // from 1; 0 where the whole input is the document
   int64_t byte = 0;  // of the decompressed input, from 0
   std::string why;
+  bool empty = false;  // nothing is wrong, but there is no text
 };
+
+/// The fault of a document longer than `max_document_bytes`.
+std::string too_long_text(int64_t max_document_bytes);
 
 /// "FILE:LINE: why (byte N)".
 std::string to_string(const DocumentFault& fault);

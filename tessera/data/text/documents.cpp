@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "tessera/base/error.h"
@@ -18,7 +19,7 @@ void whole_text(const Piece& piece, const OnText& on_text, const OnFault& on_fau
   }
   const size_t valid =
       piece.format == TextFormat::kText ? first_invalid_utf8(piece.bytes) : piece.bytes.size();
-  DocumentFault place{piece.input, 0, 0, ""};
+  DocumentFault place{piece.input, 0, 0, "", false};
   if (valid == piece.bytes.size()) {
     on_text(piece.bytes, place);
     return;
@@ -33,8 +34,7 @@ void whole_text(const Piece& piece, const OnText& on_text, const OnFault& on_fau
 void one_line(const Piece& piece, std::string_view line, DocumentFault place,
               const std::string& json_key, const OnText& on_text, const OnFault& on_fault) {
   if (static_cast<int64_t>(line.size()) > piece.max_document_bytes) {
-    place.why =
-        detail::concat("longer than ", piece.max_document_bytes, " bytes (--max-document-bytes)");
+    place.why = too_long_text(piece.max_document_bytes);
     on_fault(place);
     return;
   }
@@ -51,6 +51,10 @@ void one_line(const Piece& piece, std::string_view line, DocumentFault place,
 
 }  // namespace
 
+std::string too_long_text(int64_t max_document_bytes) {
+  return detail::concat("longer than ", max_document_bytes, " bytes (--max-document-bytes)");
+}
+
 std::string to_string(const DocumentFault& fault) {
   if (fault.line > 0) return detail::concat(fault.input, ":", fault.line, ": ", fault.why);
   return detail::concat(fault.input, ": byte ", fault.byte, ": ", fault.why);
@@ -63,7 +67,7 @@ void for_each_document(const Piece& piece, const std::string& json_key, const On
     return;
   }
   const std::string_view bytes = piece.bytes;
-  DocumentFault place{piece.input, piece.first_line, 0, ""};
+  DocumentFault place{piece.input, piece.first_line, 0, "", false};
   for (size_t at = 0; at < bytes.size(); ++place.line) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     const std::string_view line = bytes.substr(at, end - at);

@@ -122,8 +122,9 @@ TextFormat recognise(const InputHead& input) {
   if (objects > 0 && objects >= others && !is_array) return TextFormat::kJsonLines;
   if (json) refuse(*json);
   if (named_as_json_lines(input.name)) return TextFormat::kJsonLines;
-  if (begins_with_bracket(first, '{') && json_start(first) == JsonStart::kUnfinished &&
-      lines.complete.size() == 1 && lines.rest.empty()) {
+  if (begins_with_bracket(first, '{') && first.find('"') != std::string_view::npos &&
+      json_start(first) == JsonStart::kUnfinished && lines.complete.size() == 1 &&
+      lines.rest.empty()) {
     return TextFormat::kJsonLines;  // cut off; its fault is told when it is read
   }
   if (const auto kind = refused_table(input)) refuse(*kind);
