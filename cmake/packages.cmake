@@ -18,3 +18,14 @@ find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 add_library(sentencepiece::sentencepiece INTERFACE IMPORTED)
 target_include_directories(sentencepiece::sentencepiece INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
 target_link_libraries(sentencepiece::sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
+
+# Compressed text. Of zstd not every Debian version has a CMake package.
+find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
+find_package(BZip2 REQUIRED)
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
+add_library(tessera_compression INTERFACE)
+target_include_directories(tessera_compression INTERFACE ${ZSTD_INCLUDE_DIR})
+target_link_libraries(tessera_compression INTERFACE
+  ZLIB::ZLIB LibLZMA::LibLZMA BZip2::BZip2 ${ZSTD_LIBRARY})

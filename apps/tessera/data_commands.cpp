@@ -21,33 +21,63 @@ void add_preprocess(CLI::App& app, Command& command) {
   struct Flags {
     PreprocessOptions options;
     std::string tokenizer = "byte";
+    std::string format = "auto";
+    std::string on_error = "stop";
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* preprocess_command =
       app.add_subcommand("preprocess", "makes a token file (.bin and .idx) from text");
   PreprocessOptions& options = flags->options;
   preprocess_command
-      ->add_option("--input", options.inputs, "files: .jsonl a document a line, else one a file")
+      ->add_option(
+          "--input", options.source.inputs,
+          "files and pipes, - for standard input: JSON lines (a document a line) or text (a "
+          "document a file), plain or in gzip, zstd, xz, lzma, bzip2; the content decides, "
+          "not the name")
       ->required();
   preprocess_command->add_option("--output", options.output_prefix, "path without .bin and .idx")
       ->required();
   preprocess_command->add_option("--tokenizer", flags->tokenizer, "byte, or sentencepiece:MODEL")
       ->capture_default_str();
-  preprocess_command->add_option("--json-key", options.json_key, "the text's field in a JSON line")
+  preprocess_command
+      ->add_option("--json-key", options.source.json_key, "the text's field in a JSON line")
       ->capture_default_str();
   preprocess_command->add_flag("--append-eod", options.append_eod, "ends every document with EOD");
   preprocess_command->add_option("--workers", options.workers, "threads; the output is the same")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  preprocess_command
+      ->add_option("--format", flags->format,
+                   "what the inputs are: auto recognises each; text takes the bytes of each as one "
+                   "document; jsonl is JSON lines")
+      ->check(CLI::IsMember({"auto", "text", "jsonl"}))
+      ->capture_default_str();
+  preprocess_command
+      ->add_option("--on-error", flags->on_error,
+                   "at a document that cannot be read: stop, or skip it and name all of them in "
+                   "OUTPUT.skipped.jsonl (an archive that is damaged stops always)")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->capture_default_str();
+  preprocess_command
+      ->add_option("--max-document-bytes", options.source.max_document_bytes,
+                   "the longest line of JSON lines, and the longest text; bounds the memory")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   preprocess_command->footer(
       "Examples:\n"
       "  tessera preprocess --input a.txt b.txt --output data/text --tokenizer byte --append-eod\n"
-      "  tessera preprocess --input c.jsonl --json-key content --output data/c \\\n"
-      "      --tokenizer sentencepiece:tokenizer.model --append-eod --workers 4");
+      "  tessera preprocess --input c.jsonl.zst --json-key content --output data/c \\\n"
+      "      --tokenizer sentencepiece:tokenizer.model --append-eod --workers 4\n"
+      "  jq -c '.[]' array.json | tessera preprocess --input - --output data/d --on-error skip");
   preprocess_command->callback([flags, &command] {
     command = [flags] {
       const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(flags->tokenizer);
-      const PreprocessReport report = preprocess(flags->options, *tokenizer, terminal_progress());
+      PreprocessOptions& options = flags->options;
+      if (flags->format == "text") options.source.format = TextFormat::kBytes;
+      if (flags->format == "jsonl") options.source.format = TextFormat::kJsonLines;
+      if (flags->on_error == "skip") options.on_error = OnError::kSkip;
+      options.source.say = log_info;
+      const PreprocessReport report = preprocess(options, *tokenizer, terminal_progress());
       std::string text =
           fmt::format("{}.bin, .idx: {} documents, {} tokens in {:.1f} s; vocabulary {}",
                       flags->options.output_prefix, report.documents, report.tokens, report.seconds,
@@ -56,6 +86,11 @@ void add_preprocess(CLI::App& app, Command& command) {
       if (tokenizer->pad()) text += fmt::format(", pad {}", *tokenizer->pad());
       if (report.empty_documents > 0) {
         text += fmt::format("; {} documents without text left out", report.empty_documents);
+      }
+      if (report.skipped > 0) {
+        text += fmt::format("\n{} documents skipped, all named in {}; the first:", report.skipped,
+                            skipped_path(options.output_prefix));
+        for (const std::string& place : report.first_skipped) text += "\n  " + place;
       }
       print_result(text + "\n");
       return 0;

@@ -104,8 +104,12 @@ void IndexedDatasetWriter::finish() {
   idx.close();
   // The index goes first and comes last: a pair whose index is there is whole.
   ::unlink((prefix_ + ".idx").c_str());
-  if (!bin_ || !idx || std::rename(bin_path_.c_str(), (prefix_ + ".bin").c_str()) != 0 ||
-      std::rename(idx_path_.c_str(), (prefix_ + ".idx").c_str()) != 0) {
+  const bool bin_placed =
+      bin_ && idx && std::rename(bin_path_.c_str(), (prefix_ + ".bin").c_str()) == 0;
+  if (!bin_placed || std::rename(idx_path_.c_str(), (prefix_ + ".idx").c_str()) != 0) {
+    const int error = errno;
+    if (bin_placed) ::unlink((prefix_ + ".bin").c_str());  // no half of a pair stays
+    errno = error;
     throw ConfigError(prefix_ + ".bin/.idx: cannot write: " + std::strerror(errno));
   }
   finished_ = true;

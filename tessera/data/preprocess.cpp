@@ -3,73 +3,28 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <filesystem>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/data/indexed_dataset.h"
-#include "tessera/data/mapped_file.h"
+#include "tessera/data/text/skipped_log.h"
 
 namespace tessera {
 
 namespace {
 
-// Input that one task reads: about this many bytes, of one file or of several small ones.
-constexpr int64_t kTaskBytes = int64_t{4} << 20;
+constexpr size_t kPlacesTold = 5;
 
-// Bytes [begin, end) of a file; whole lines of a JSONL file, all of any other.
-struct Span {
-  std::string path;
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-struct Task {
-  std::vector<Span> spans;
-  int64_t bytes = 0;
-};
-
-// Token ids of a task's documents, end to end.
+// Token ids of a batch's documents, end to end.
 struct Encoded {
   std::vector<int32_t> ids;
   std::vector<size_t> lengths;
-  int64_t empty = 0;
-  int64_t bytes = 0;
+  std::vector<DocumentFault> left_out;
+  int64_t input_bytes = 0;
 };
-
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size())};
-}
-
-bool is_json(const std::string& path) {
-  return path.ends_with(".jsonl") || path.ends_with(".json");
-}
-
-std::vector<Task> plan_tasks(const std::vector<std::string>& inputs) {
-  std::vector<Task> tasks(1);
-  const auto add = [&](Span span) {
-    if (tasks.back().bytes >= kTaskBytes) tasks.emplace_back();
-    tasks.back().bytes += span.end - span.begin;
-    tasks.back().spans.push_back(std::move(span));
-  };
-  for (const std::string& path : inputs) {
-    const MappedFile file(path);
-    if (!is_json(path)) {
-      add({path, 0, file.size()});
-      continue;
-    }
-    const std::string_view text = text_of(file);
-    for (size_t begin = 0; begin < text.size();) {
-      size_t end = text.find('\n', std::min(begin + kTaskBytes, text.size()));
-      end = end == std::string_view::npos ? text.size() : end + 1;
-      add({path, static_cast<int64_t>(begin), static_cast<int64_t>(end)});
-      begin = end;
-    }
-  }
-  return tasks;
-}
 
 class Encoder {
  public:
@@ -80,63 +35,35 @@ class Encoder {
     if (!eod_) throw ConfigError("the tokenizer has no end-of-document id to append");
   }
 
-  Encoded run(const Task& task) const {
+  // Throws ConfigError on the first fault, if the options say so.
+  Encoded run(const Batch& batch) const {
     Encoded encoded;
-    encoded.bytes = task.bytes;
-    for (const Span& span : task.spans) {
-      const MappedFile file(span.path);
-      const std::string_view whole = text_of(file);
-      if (is_json(span.path)) {
-        add_lines(span, whole, encoded);
-      } else {
-        add_document(whole, encoded);
-      }
+    encoded.input_bytes = batch.input_bytes;
+    const auto on_text = [&](std::string_view text, const DocumentFault& place) {
+      add_document(text, place, encoded);
+    };
+    const auto on_fault = [&](const DocumentFault& fault) {
+      if (options_.on_error == OnError::kStop) throw ConfigError(to_string(fault));
+      encoded.left_out.push_back(fault);
+    };
+    for (const Piece& piece : batch.pieces) {
+      for_each_document(piece, options_.source.json_key, on_text, on_fault);
     }
     return encoded;
   }
 
  private:
-  void add_document(std::string_view text, Encoded& encoded) const {
+  void add_document(std::string_view text, const DocumentFault& place, Encoded& encoded) const {
     const size_t before = encoded.ids.size();
     tokenizer_.encode(text, encoded.ids);
     if (encoded.ids.size() == before) {
-      ++encoded.empty;
+      encoded.left_out.push_back(place);
+      encoded.left_out.back().why = "no text";
+      encoded.left_out.back().empty = true;
       return;
     }
     if (eod_) encoded.ids.push_back(*eod_);
     encoded.lengths.push_back(encoded.ids.size() - before);
-  }
-
-  void add_lines(const Span& span, std::string_view whole, Encoded& encoded) const {
-    auto at = static_cast<size_t>(span.begin);
-    const auto end = std::min(static_cast<size_t>(span.end), whole.size());
-    while (at < end) {
-      const size_t stop = std::min(whole.find('\n', at), end);
-      const std::string_view line = whole.substr(at, stop - at);
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-        add_document(text_of_line(line, span.path, whole.substr(0, at)), encoded);
-      }
-      at = stop + 1;
-    }
-  }
-
-  std::string text_of_line(std::string_view line, const std::string& path,
-                           std::string_view before) const {
-    const auto refuse = [&](const std::string& why) {
-      const auto number = std::count(before.begin(), before.end(), '\n') + 1;
-      throw ConfigError(path + ":" + std::to_string(number) + ": " + why);
-    };
-    nlohmann::json object;
-    try {
-      object = nlohmann::json::parse(line);
-    } catch (const nlohmann::json::exception& error) {
-      refuse(std::string("no JSON: ") + error.what());
-    }
-    if (!object.is_object()) refuse("no JSON object");
-    const auto field = object.find(options_.json_key);
-    if (field == object.end()) refuse("no field \"" + options_.json_key + "\"");
-    if (!field->is_string()) refuse("field \"" + options_.json_key + "\" is no text");
-    return field->get<std::string>();
   }
 
   const PreprocessOptions& options_;
@@ -144,50 +71,133 @@ class Encoder {
   std::optional<int32_t> eod_;
 };
 
+// Batches that are encoded on other threads while the inputs are read on. What take() gives keeps
+// the order of the inputs, and so do errors: the source's comes after what was read before it.
+class Pipeline {
+ public:
+  Pipeline(DocumentSource& source, const Encoder& encoder, int64_t workers)
+      : source_(source),
+        encoder_(encoder),
+        workers_(static_cast<size_t>(std::max<int64_t>(1, workers))) {}
+
+  std::optional<Encoded> take() {
+    while (!ended_ && running_.size() < workers_) start_one();
+    if (running_.empty()) {
+      if (error_) std::rethrow_exception(error_);
+      return std::nullopt;
+    }
+    Encoded encoded = running_.front().get();
+    running_.pop_front();
+    return encoded;
+  }
+
+ private:
+  void start_one() {
+    Batch batch;
+    try {
+      ended_ = !source_.next(batch);
+    } catch (...) {
+      error_ = std::current_exception();
+      ended_ = true;
+    }
+    if (ended_) return;
+    const auto policy = workers_ > 1 ? std::launch::async : std::launch::deferred;
+    running_.push_back(
+        std::async(policy, [this, batch = std::move(batch)] { return encoder_.run(batch); }));
+  }
+
+  DocumentSource& source_;
+  const Encoder& encoder_;
+  size_t workers_;
+  std::deque<std::future<Encoded>> running_;
+  std::exception_ptr error_;
+  bool ended_ = false;
+};
+
+// Puts batches into the output and the report.
+class Writer {
+ public:
+  Writer(const PreprocessOptions& options, const Tokenizer& tokenizer, PreprocessReport& report)
+      : options_(options),
+        report_(report),
+        tokens_(options.output_prefix, token_dtype_for(tokenizer.vocab_size())),
+        skipped_(skipped_path(options.output_prefix)) {}
+
+  void add(const Encoded& encoded) {
+    size_t at = 0;
+    for (const size_t length : encoded.lengths) {
+      tokens_.add_sequence(std::span(encoded.ids).subspan(at, length));
+      tokens_.end_document();
+      at += length;
+    }
+    for (const DocumentFault& fault : encoded.left_out) add(fault);
+    report_.documents = tokens_.document_count();
+    report_.tokens = tokens_.token_count();
+  }
+
+  void finish() {
+    if (report_.tokens == 0) {
+      std::string text = "the inputs hold no text";
+      if (report_.skipped > 0) {
+        text += detail::concat(": ", report_.skipped, " skipped, the first is ",
+                               report_.first_skipped.front());
+      }
+      throw ConfigError(text);
+    }
+    skipped_.finish();
+    tokens_.finish();
+  }
+
+ private:
+  void add(const DocumentFault& fault) {
+    if (options_.on_error == OnError::kSkip) skipped_.add(fault);
+    if (fault.empty) {
+      ++report_.empty_documents;
+      return;
+    }
+    ++report_.skipped;
+    if (report_.first_skipped.size() < kPlacesTold) {
+      report_.first_skipped.push_back(to_string(fault));
+    }
+  }
+
+  const PreprocessOptions& options_;
+  PreprocessReport& report_;
+  IndexedDatasetWriter tokens_;
+  SkippedLog skipped_;
+};
+
 }  // namespace
+
+std::string skipped_path(const std::string& output_prefix) {
+  return output_prefix + ".skipped.jsonl";
+}
 
 PreprocessReport preprocess(const PreprocessOptions& options, const Tokenizer& tokenizer,
                             const std::function<void(const PreprocessProgress&)>& progress) {
   const auto started = std::chrono::steady_clock::now();
-  if (options.inputs.empty()) throw ConfigError("no input files");
-  const std::vector<Task> tasks = plan_tasks(options.inputs);
   const Encoder encoder(options, tokenizer);
-  PreprocessProgress state;
-  for (const Task& task : tasks) state.bytes_total += task.bytes;
+  DocumentSource source(options.source);
 
   const auto folder = std::filesystem::path(options.output_prefix).parent_path();
   std::error_code ignored;  // the writer says what is wrong
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
-  IndexedDatasetWriter writer(options.output_prefix, token_dtype_for(tokenizer.vocab_size()));
   PreprocessReport report;
+  Writer writer(options, tokenizer, report);
 
-  // Tasks run ahead on other threads; what they made is written in the order of the inputs.
-  std::deque<std::future<Encoded>> running;
-  const auto policy = options.workers > 1 ? std::launch::async : std::launch::deferred;
-  const auto most = static_cast<size_t>(std::max<int64_t>(1, options.workers));
-  for (size_t next = 0; next < tasks.size() || !running.empty();) {
-    while (next < tasks.size() && running.size() < most) {
-      running.push_back(
-          std::async(policy, [&encoder, &task = tasks[next++]] { return encoder.run(task); }));
-    }
-    const Encoded encoded = running.front().get();
-    running.pop_front();
-    size_t at = 0;
-    for (const size_t length : encoded.lengths) {
-      writer.add_sequence(std::span(encoded.ids).subspan(at, length));
-      writer.end_document();
-      at += length;
-    }
-    report.empty_documents += encoded.empty;
-    state.bytes_done += encoded.bytes;
-    state.documents = writer.document_count();
-    state.tokens = writer.token_count();
+  PreprocessProgress state;
+  state.bytes_total = source.input_bytes();
+  Pipeline pipeline(source, encoder, options.workers);
+  while (const std::optional<Encoded> encoded = pipeline.take()) {
+    writer.add(*encoded);
+    state.bytes_done += encoded->input_bytes;
+    state.documents = report.documents;
+    state.tokens = report.tokens;
     if (progress) progress(state);
   }
-  if (writer.token_count() == 0) throw ConfigError("the inputs hold no text");
+  state.finished = true;
+  if (progress) progress(state);
   writer.finish();
-  report.documents = writer.document_count();
-  report.tokens = writer.token_count();
   report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -23,20 +24,23 @@ std::function<void(const PreprocessProgress&)> terminal_progress() {
   if (::isatty(STDERR_FILENO) == 0) return {};
   return [line = std::make_shared<Line>()](const PreprocessProgress& progress) {
     const auto now = Clock::now();
-    const bool done = progress.bytes_done >= progress.bytes_total;
-    if (!done && now - line->shown < std::chrono::milliseconds(200)) return;
+    if (!progress.finished && now - line->shown < std::chrono::milliseconds(200)) return;
     line->shown = now;
-    const double seconds = std::chrono::duration<double>(now - line->started).count();
-    const double share = progress.bytes_total > 0 ? static_cast<double>(progress.bytes_done) /
-                                                        static_cast<double>(progress.bytes_total)
-                                                  : 1.0;
-    const auto left = static_cast<long>(share > 0.0 ? seconds * (1.0 - share) / share : 0.0);
-    std::fprintf(
-        stderr,
-        "\r%3.0f%%  %.1f of %.1f MB, %lld documents, %.2f M tokens, %ld:%02ld left \033[K%s",
-        100.0 * share, static_cast<double>(progress.bytes_done) / 1e6,
-        static_cast<double>(progress.bytes_total) / 1e6, static_cast<long long>(progress.documents),
-        static_cast<double>(progress.tokens) / 1e6, left / 60, left % 60, done ? "\n" : "");
+    const auto done = static_cast<double>(progress.bytes_done);
+    std::fprintf(stderr, "\r");
+    if (progress.bytes_total) {
+      const auto total = static_cast<double>(*progress.bytes_total);
+      const double seconds = std::chrono::duration<double>(now - line->started).count();
+      const double share = total > 0 ? std::min(1.0, done / total) : 1.0;
+      const auto left = static_cast<long>(share > 0.0 ? seconds * (1.0 - share) / share : 0.0);
+      std::fprintf(stderr, "%3.0f%%  %.1f of %.1f MB, %ld:%02ld left, ", 100.0 * share, done / 1e6,
+                   total / 1e6, left / 60, left % 60);
+    } else {
+      std::fprintf(stderr, "%.1f MB, ", done / 1e6);
+    }
+    std::fprintf(stderr, "%lld documents, %.2f M tokens \033[K%s",
+                 static_cast<long long>(progress.documents),
+                 static_cast<double>(progress.tokens) / 1e6, progress.finished ? "\n" : "");
     std::fflush(stderr);
   };
 }

@@ -26,7 +26,7 @@ class Preprocess : public ::testing::Test {
     return folder_ / name;
   }
   PreprocessReport run(const std::vector<std::string>& inputs) {
-    options_.inputs = inputs;
+    options_.source.inputs = inputs;
     options_.output_prefix = folder_ / "out" / "tokens";
     return preprocess(options_, *tokenizer_);
   }
@@ -72,7 +72,7 @@ TEST_F(Preprocess, ATextFileIsADocumentAndAJsonLineToo) {
 
 TEST_F(Preprocess, AppendsTheEodAndTakesAnotherKey) {
   options_.append_eod = true;
-  options_.json_key = "body";
+  options_.source.json_key = "body";
   run({file("a.json", "{\"body\": \"x\", \"text\": \"no\"}\n{\"body\": \"yz\"}\n"),
        file("b.txt", "end")});
   EXPECT_EQ(documents(), (std::vector<std::string>{"x|", "yz|", "end|"}));
@@ -81,6 +81,7 @@ TEST_F(Preprocess, AppendsTheEodAndTakesAnotherKey) {
 TEST_F(Preprocess, AllBytesSurvive) {
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  options_.source.format = TextFormat::kBytes;
   run({file("bytes.txt", all)});
   EXPECT_EQ(documents(), std::vector<std::string>{all});
 }
@@ -107,7 +108,7 @@ TEST_F(Preprocess, TheNumberOfWorkersDoesNotShow) {
 }
 
 TEST_F(Preprocess, ProgressEndsWithEverything) {
-  options_.inputs = {file("a.txt", "12345"), file("b.txt", "678")};
+  options_.source.inputs = {file("a.txt", "12345"), file("b.txt", "678")};
   options_.output_prefix = folder_ / "p";
   PreprocessProgress last;
   preprocess(options_, *tokenizer_, [&](const PreprocessProgress& now) { last = now; });
@@ -132,7 +133,8 @@ TEST_F(Preprocess, MistakesAreNamedAndLeaveNothing) {
   expect({file("b.jsonl", good + "\n[1]\n")}, "b.jsonl:3: no JSON object");
   expect({file("c.jsonl", good + "{\"txt\": \"a\"}\n")}, "c.jsonl:2: no field \"text\"");
   expect({file("d.jsonl", "{\"text\": 5}")}, "d.jsonl:1: field \"text\" is no text");
-  expect({file("e.jsonl", good + "{\"text\": \"\xff\"}")}, "e.jsonl:2: no JSON");
+  expect({file("e.jsonl", good + "{\"text\": \"\xff\"}")},
+         "e.jsonl:2: field \"text\" holds a byte that is no UTF-8");
   expect({file("f.txt", "")}, "no text");
   options_.workers = 3;
   expect({file("a.txt", "fine"), file("a.jsonl", good + "x")}, "a.jsonl:2");

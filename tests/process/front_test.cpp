@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/launcher/temporary_folder.h"
+#include "tests/process/command.h"
 #include "tests/support/run_program.h"
 
 namespace tessera {
@@ -169,6 +170,29 @@ TEST(Front, AsAWorkerTheWorldComesFromTheLauncherAndOneRankSpeaks) {
       tessera_program({"parity", "--config", config("tp")}, {"RANK=0", "WORLD_SIZE=6"});
   EXPECT_EQ(parity.code, 2);
   EXPECT_THAT(parity.errors, HasSubstr("start it once, with --ranks"));
+}
+
+TEST(Front, PreprocessReadsPipesAndTellsWhatItSkipped) {
+  TemporaryFolder folder;
+  const std::string tessera = programs() + "/tessera";
+  write_file(folder / "a",
+             "{\"text\": \"one\"}\n[]\n{\"text\": \"\\ud800\"}\n{\"text\": \"two\"}\n");
+  const CommandResult stopped =
+      run_command(tessera + " preprocess --input - --output out/t < a", folder.path().string());
+  EXPECT_EQ(stopped.code, 2);
+  EXPECT_THAT(stopped.err, HasSubstr("standard input: JSON lines\n"));
+  EXPECT_THAT(stopped.err, HasSubstr("error: standard input:2: no JSON object"));
+  EXPECT_EQ(run_command("ls out", folder.path().string()).out, "");
+  const CommandResult skipped =
+      run_command("mkfifo pipe; gzip -c a > pipe & " + tessera +
+                      " preprocess --input - pipe --output out/t --on-error skip < a",
+                  folder.path().string());
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, HasSubstr("pipe: JSON lines in gzip\n"));
+  EXPECT_THAT(skipped.out, HasSubstr("4 documents, 12 tokens"));
+  EXPECT_THAT(skipped.out, HasSubstr("\n4 documents skipped, all named in out/t.skipped.jsonl"));
+  EXPECT_THAT(skipped.out, HasSubstr("\n  pipe:3: field \"text\" holds a lone surrogate"));
+  EXPECT_EQ(run_command("wc -l < out/t.skipped.jsonl", folder.path().string()).out, "4\n");
 }
 
 TEST(Front, PreprocessInspectAndDryRun) {
