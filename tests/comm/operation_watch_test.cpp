@@ -98,7 +98,7 @@ TEST(OperationWatch, SaysWhatTheMissingRankWaitsForInstead) {
 // Rank 1 has started the operation long after rank 0 and has much time left, but says where it is.
 TEST(OperationWatch, ARankThatCameLateIsNotMissing) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Rank first(store, 0, milliseconds(4000)), late(store, 1, milliseconds(600000));
+  Rank first(store, 0, milliseconds(4000)), late(store, 1, milliseconds(60000));
   const auto of_first = first->lane("tp", {0, 1, 2}), of_late = late->lane("tp", {0, 1, 2});
   start(*of_first, "all_reduce in group tp", waiting);
   std::this_thread::sleep_for(milliseconds(300));

@@ -61,7 +61,10 @@ const Layout kOneRank = {"one_rank", 1, {}};
 const std::vector<Layout> kLayouts = {
     {"fsdp", 4, {shard(4), local_batch(2)}},
     {"tp", 4, {shard(2), tp(2), local_batch(4)}},
-    {"pp", 4, {shard(2), "parallelism.pipeline_parallel=2", local_batch(2)}},
+    {"pp",
+     4,
+     {shard(2), "parallelism.pipeline_parallel=2",
+      "parallelism.pipeline_parallel_layers_per_stage=auto", local_batch(2)}},
     {"recompute",
      4,
      {shard(2), tp(2), local_batch(4), "recompute.mode=select",
