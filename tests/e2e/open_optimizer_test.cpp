@@ -59,7 +59,7 @@ const std::vector<Layout> kLayouts = {
     {"pp",
      4,
      {shard(2), "parallelism.pipeline_parallel=2",
-      "parallelism.pipeline_parallel_layers_per_stage=[2, 2]", local_batch(2)}}};
+      "parallelism.pipeline_parallel_layers_per_stage=auto", local_batch(2)}}};
 
 ConfigResult read(const Layout& layout, const std::vector<std::string>& more,
                   const OptimizerTable& table) {
