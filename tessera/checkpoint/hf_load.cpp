@@ -48,6 +48,14 @@ bool is_weight_type(at::ScalarType type) {
   return type == at::kDouble || type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
 }
 
+// "model.layers.61." of a name that begins so, else empty.
+std::string layer_prefix(const std::string& name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!name.starts_with(kLayers)) return "";
+  const size_t dot = name.find('.', kLayers.size());
+  return dot == std::string::npos ? "" : name.substr(0, dot + 1);
+}
+
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) {
@@ -114,6 +122,17 @@ bool HfWeights::place_stacked_expert(const ParamSpec& spec) {
   return true;
 }
 
+// Layers of multi-token prediction that the model does without: they join two rows to one.
+std::set<std::string> HfWeights::prediction_layers(const std::vector<ParamSpec>& model) const {
+  std::set<std::string> layers;
+  for (const auto& [name, place] : stored_) {
+    if (name.ends_with(".eh_proj.weight")) layers.insert(layer_prefix(name));
+  }
+  for (const ParamSpec& spec : model) layers.erase(layer_prefix(spec.name));
+  layers.erase("");
+  return layers;
+}
+
 void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& model) {
   std::vector<std::string> missing, surplus, misshapen, untied, mistyped;
   std::set<std::string> used;
@@ -145,7 +164,9 @@ void HfWeights::compare(const fs::path& folder, const std::vector<ParamSpec>& mo
       mistyped.push_back(name + " is " + std::string(*safetensors_name(entry.dtype)));
     }
   }
+  const std::set<std::string> left_out = prediction_layers(model);
   for (const auto& [name, place] : stored_) {
+    if (left_out.contains(layer_prefix(name))) continue;
     if (!used.contains(name) && !name.ends_with("rotary_emb.inv_freq")) surplus.push_back(name);
   }
   for (const ParamSpec& spec : model) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ class HfWeights {
   /// tensors that the model does not have, shapes that differ, a tied head that is there and not
   /// equal to the embedding. Tolerated: names without the leading "model.", experts stacked in one
   /// tensor a layer (`experts.gate_up_proj` [E, 2 F, H], `experts.down_proj` [E, H, F]), rotary
-  /// frequencies (they are computed).
+  /// frequencies (they are computed), layers of multi-token prediction that the model goes without.
   HfWeights(const std::filesystem::path& folder, const std::vector<ParamSpec>& model);
 
   /// The part in `box` of parameter `name` (a tied name reads what it is tied to), cast to `dtype`.
@@ -44,6 +45,7 @@ class HfWeights {
   void open_files(const std::filesystem::path& folder);
   const Place* find_stored(const std::string& name) const;
   bool place_stacked_expert(const ParamSpec& spec);
+  std::set<std::string> prediction_layers(const std::vector<ParamSpec>& model) const;
   void compare(const std::filesystem::path& folder, const std::vector<ParamSpec>& model);
   bool equal(const Place& a, const Place& b, const std::vector<int64_t>& shape) const;
   at::Tensor read_place(const Place& place, const Box& box) const;

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 #include "tessera/checkpoint/manifest.h"
 
 namespace tessera {
@@ -166,6 +167,10 @@ std::vector<std::string> remove_leftovers(const fs::path& root) {
     const fs::path original = root / fs::path(name).stem();
     if (!name.ends_with(kRemoving) || fs::exists(original)) return false;
     if (!fs::exists(root / name / kManifestName)) return false;
+    // Without a successor that waits for the name, it was being removed.
+    const bool succeeded = fs::exists(original.string() + std::string(kWriting));
+    const auto pointed = read_pointer(root);
+    if (!succeeded && pointed && fs::exists(root / iteration_name(*pointed))) return false;
     rename_or_throw(root / name, original);  // its successor never got the name
     return true;
   });
@@ -206,14 +211,19 @@ void flush_folder(const fs::path& folder) {
   if (failed) fail(folder, "cannot be flushed");
 }
 
-FolderLock::FolderLock(const fs::path& root) : path_(root / kLockName) {
+FolderLock::FolderLock(const fs::path& root, int (*lock)(int, int)) : path_(root / kLockName) {
   std::error_code error;
   fs::create_directories(root, error);
   if (error) throw CheckpointError(root.string() + ": cannot be created: " + error.message());
   while (true) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail(path_, "cannot be written");
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (lock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP) {
+        log_warning(root.string() + ": the file system has no locks (" + std::strerror(errno) +
+                    "); that no other run saves there is not checked");
+        break;
+      }
       const bool taken = errno == EWOULDBLOCK;
       const int why = errno;
       ::close(descriptor_);

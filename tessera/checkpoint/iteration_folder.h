@@ -3,6 +3,8 @@
 // The folder in which a run keeps its checkpoints: iteration_00000100/ and so on, and a pointer to
 // the newest. Every change of it is one rename, so that a crash leaves the old or the new state.
 
+#include <sys/file.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -37,7 +39,8 @@ void publish_iteration(const std::filesystem::path& root, int64_t step);
 void remove_iteration(const std::filesystem::path& root, int64_t step);
 
 /// Removes what runs that were killed left half written or half removed, and gives a whole one that
-/// was moved aside its name again. Returns the names of what is gone.
+/// was moved aside for a successor that never got the name its name again. Returns the names of
+/// what is gone.
 std::vector<std::string> remove_leftovers(const std::filesystem::path& root);
 
 /// Writes a small file whole and flushes it. Throws CheckpointError.
@@ -47,8 +50,9 @@ void flush_folder(const std::filesystem::path& folder);
 /// Keeps other runs from saving into the same folder while it lives; a run that is killed loses it.
 class FolderLock {
  public:
-  /// Creates `root`. Throws CheckpointError that says who holds it.
-  explicit FolderLock(const std::filesystem::path& root);
+  /// Creates `root`. Throws CheckpointError that says who holds it. On a file system without locks
+  /// it warns and holds nothing. `lock` is flock() or stands for it.
+  explicit FolderLock(const std::filesystem::path& root, int (*lock)(int, int) = ::flock);
   ~FolderLock();
   /// Who holds it, one line.
   const std::string& holder() const { return holder_; }

@@ -123,6 +123,7 @@ std::string manifest_text(const Manifest& m) {
       {"optimizer", m.optimizer},
       {"tokenizer", m.tokenizer},
       {"kept", m.kept},
+      {"superseded", m.superseded},
       {"block_bytes", kSumBlock},
       {"files", to_json(m.files)},
       {"copies", to_json(m.copies)},
@@ -165,6 +166,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.optimizer = root.at("optimizer").get<std::string>();
     m.tokenizer = root.at("tokenizer").get<std::string>();
     m.kept = root.at("kept").get<std::vector<int64_t>>();
+    m.superseded = root.value("superseded", std::vector<int64_t>{});
     if (root.at("block_bytes") != kSumBlock) damaged(file, "checksums of other blocks");
     m.files = files_of(root.at("files"));
     m.copies = files_of(root.at("copies"));

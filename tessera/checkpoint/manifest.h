@@ -56,6 +56,7 @@ struct Manifest {
   std::string optimizer;      // its type; empty: its state is not here
   std::string tokenizer;      // folder of the tokenizer that goes with the model, or empty
   std::vector<int64_t> kept;  // checkpoints of this run and those that it resumed, oldest first
+  std::vector<int64_t> superseded;  // of those, what is removed once this one is pointed at
   std::vector<StoredFile> files;
   std::vector<StoredFile> copies;  // of replicas, which no load reads; and kModelConfigName
   std::map<std::string, StoredTensor> weights;  // Hugging Face names, an expert has its own

@@ -30,6 +30,16 @@ void remove_iterations(const std::filesystem::path& root, const std::vector<int6
   }
 }
 
+// A run that was ended before it removed what save_max leaves no room for.
+void keep_the_newest(const std::filesystem::path& root, int64_t keep, std::vector<int64_t>& kept) {
+  const std::vector<int64_t> there = list_iterations(root);
+  std::erase_if(kept, [&](int64_t step) { return std::ranges::find(there, step) == there.end(); });
+  const auto surplus = std::max<int64_t>(0, static_cast<int64_t>(kept.size()) - keep);
+  const std::vector<int64_t> removed(kept.begin(), kept.begin() + surplus);
+  remove_iterations(root, removed);
+  kept.erase(kept.begin(), kept.begin() + surplus);
+}
+
 void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
   const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
   if (differences.empty()) return;
@@ -75,6 +85,7 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
     for (const std::string& name : remove_leftovers(options_.root)) {
       log_warning((options_.root / name).string() + ": left by a run that was ended; removed");
     }
+    keep_the_newest(options_.root, options_.keep, options_.kept);
     warn_of_others(options_.root, options_.kept);
   });
   const std::string holder = broadcast_text(0, world, lock_ ? lock_->holder() : "");
@@ -183,6 +194,7 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   const std::vector<int64_t> removed(kept.begin(), kept.begin() + std::max<int64_t>(0, surplus));
   kept.erase(kept.begin(), kept.begin() + static_cast<int64_t>(removed.size()));
   manifest.kept = kept;
+  manifest.superseded = removed;
   write_file_durably(folder_ / kManifestName, manifest_text(manifest));
 
   publish_iteration(options_.root, position_.step);

@@ -23,7 +23,7 @@ struct CheckpointConfig {
   bool async_save = false;
   std::optional<std::string> prefix = "checkpoint";
   bool remove_redundancy = false;
-  std::string load_path;  // a checkpoint or a Hugging Face folder; resolved
+  std::string load_path;         // a checkpoint or a Hugging Face folder; resolved
   std::string resume = "never";  // auto: from the run's own folder if a checkpoint is there
   bool load_balanced = false;
   bool no_load_optim = false;  // weights only, from step 0

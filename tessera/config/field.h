@@ -32,6 +32,7 @@ struct Field {
   double maximum = std::numeric_limits<double>::infinity();
   bool exclusive = false;   // minimum and maximum are not legal themselves
   bool lower_case = false;  // strings are read in lower case
+  bool is_path = false;     // strings are paths: `~/` and variables are expanded
 
   Field&& one_of(std::string_view list) && {
     choices = list;
@@ -39,6 +40,10 @@ struct Field {
   }
   Field&& any_case() && {
     lower_case = true;
+    return std::move(*this);
+  }
+  Field&& path_of_files() && {
+    is_path = true;
     return std::move(*this);
   }
   Field&& refused() && {

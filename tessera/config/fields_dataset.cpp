@@ -18,8 +18,10 @@ std::vector<Field> dataset_fields() {
           .one_of("BlendedMegatronDatasetDataLoader"),
       TESSERA_FIELD(train_dataset.dataloader.datasets_type, kHonoured, "Only GPTDataset.")
           .one_of("GPTDataset"),
-      TESSERA_FIELD(train_dataset.dataloader.sizes, kHonoured,
-                    "Samples of the train, valid and test splits; left out: what the steps need."),
+      TESSERA_FIELD(
+          train_dataset.dataloader.sizes, kHonoured,
+          "Samples of the train, valid and test splits; left out: all in the files. Needed "
+          "with weights in data_path."),
       TESSERA_FIELD(train_dataset.dataloader.column_names, kNoEffect,
                     "All columns are always at hand."),
       TESSERA_FIELD(train_dataset.dataloader.shuffle, kHonoured,
@@ -35,14 +37,18 @@ std::vector<Field> dataset_fields() {
                     "Tokens of a sample; needed, equal to model.seq_length.")
           .between(1, 1 << 30),
       TESSERA_FIELD_AS(train_dataset.dataloader.config.data_path, std::optional<LooseString>,
-                       kHonoured, "[weight, prefix, weight, prefix, ...] or [prefix, ...]."),
+                       kHonoured, "[weight, prefix, weight, prefix, ...] or [prefix, ...].")
+          .path_of_files(),
       TESSERA_FIELD_AS(train_dataset.dataloader.config.train_data_path, std::optional<LooseString>,
                        kHonoured,
-                       "As data_path, of the train split alone; instead of data_path and split."),
+                       "As data_path, of the train split alone; instead of data_path and split.")
+          .path_of_files(),
       TESSERA_FIELD_AS(train_dataset.dataloader.config.valid_data_path, std::optional<LooseString>,
-                       kNoEffect, "There is no evaluation."),
+                       kNoEffect, "There is no evaluation.")
+          .path_of_files(),
       TESSERA_FIELD_AS(train_dataset.dataloader.config.test_data_path, std::optional<LooseString>,
-                       kNoEffect, "There is no evaluation."),
+                       kNoEffect, "There is no evaluation.")
+          .path_of_files(),
       TESSERA_FIELD_AS(train_dataset.dataloader.config.split, std::optional<SplitText>, kHonoured,
                        "Parts of train, valid and test, \"90,5,5\"; needed with data_path."),
       TESSERA_FIELD(train_dataset.dataloader.config.seed, kHonoured, "Seed of the sample order.")
@@ -51,7 +57,8 @@ std::vector<Field> dataset_fields() {
                     "Threads that open the token files of a blend and build their indices.")
           .at_least(1),
       TESSERA_FIELD(train_dataset.dataloader.config.path_to_cache, kHonoured,
-                    "Folder of the index cache; null: beside the token file."),
+                    "Folder of the index cache; null: beside the token file.")
+          .path_of_files(),
       TESSERA_FIELD(train_dataset.dataloader.config.mmap_bin_files, kNoEffect,
                     "Token files are always mapped."),
       TESSERA_FIELD(train_dataset.dataloader.config.reset_position_ids, kHonoured,

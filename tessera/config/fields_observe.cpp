@@ -51,7 +51,8 @@ std::vector<Field> observe_fields() {
       TESSERA_FIELD(lora_config, kRefused, "Low-rank adapters."),
       TESSERA_FIELD(output_dir, kHonoured,
                     "Folder of metrics.jsonl and the resolved config.yaml, relative to the "
-                    "working directory."),
+                    "working directory.")
+          .path_of_files(),
       TESSERA_UNUSED_FIELD("run_mode", std::string, "Only train.").one_of("train"),
   };
 }

@@ -6,7 +6,8 @@ std::vector<Field> run_fields() {
   return {
       TESSERA_FIELD(checkpoint.enable_save, kHonoured, "Write checkpoints."),
       TESSERA_FIELD(checkpoint.save_path, kHonoured,
-                    "Folder of the checkpoints; empty: `<output_dir>/checkpoint`."),
+                    "Folder of the checkpoints; empty: `<output_dir>/checkpoint`.")
+          .path_of_files(),
       TESSERA_FIELD(
           checkpoint.save_max, kHonoured,
           "Checkpoints kept of this run and of those that it goes on from; older ones are removed.")
@@ -22,7 +23,12 @@ std::vector<Field> run_fields() {
           "Every unique part is written once; false: the copies of replicas too, in files of their "
           "own that no load needs."),
       TESSERA_FIELD(checkpoint.load_path, kHonoured,
-                    "A checkpoint to go on from, or a Hugging Face folder to start from."),
+                    "A checkpoint to go on from, or a Hugging Face folder to start from.")
+          .path_of_files(),
+      TESSERA_FIELD(checkpoint.resume, kHonoured,
+                    "auto: goes on from the newest complete checkpoint in the run's own folder; "
+                    "while there is none, starts as load_path says.")
+          .one_of("never, auto"),
       TESSERA_FIELD(checkpoint.load_balanced, kHonoured,
                     "Each unique shard is read by one rank and sent to the others."),
       TESSERA_FIELD(checkpoint.no_load_optim, kHonoured, "Read weights only and start at step 0."),

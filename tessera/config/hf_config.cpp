@@ -110,7 +110,9 @@ std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const Fam
   text << file.rdbuf();
   auto hf = std::make_unique<HfConfig>();
   const size_t before = issues.size();
-  hf->document = parse_document(text.str(), path, issues);
+  std::string json = text.str();
+  if (json.starts_with("\xEF\xBB\xBF")) json.erase(0, 3);  // a byte-order mark
+  hf->document = parse_document(json, path, issues);
   if (issues.size() > before) return nullptr;
   if (hf->document.kind != Value::Kind::kMap) {
     report(issues, hf->document, "", "must be a JSON object");

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 
+#include "tessera/config/disguised.h"
 #include "tessera/config/family.h"
 #include "tessera/config/field_text.h"
 #include "tessera/config/hf_config.h"
@@ -171,6 +173,13 @@ class Loader {
     return type;
   }
 
+  // Training may go without the layers that predict further tokens.
+  bool leaves_out_prediction(const Field& field, const Config& from_yaml) {
+    return field.path == "model.num_nextn_predict_layers" &&
+           from_yaml.model.num_nextn_predict_layers == 0 &&
+           config().model.num_nextn_predict_layers > 0;
+  }
+
   // Takes the values of the config.json, and compares what the YAML gives too.
   void take_hf(const HfConfig& hf) {
     if (const auto& family = config().model.family) {
@@ -193,6 +202,12 @@ class Loader {
         continue;
       }
       if (field.type->read(*ours->value, field.address(from_yaml))) continue;  // reported later
+      if (leaves_out_prediction(field, from_yaml)) {
+        report(*ours, "the " + display(*key.value) + " layers of multi-token prediction of " +
+                          key.value->source.file + " are not used, nor their tensors");
+        result_.issues.back().severity = Severity::kNote;
+        continue;
+      }
       if (!field.type->equal(field.address(config()), field.address(from_yaml))) {
         std::string where = key.value->source.file;
         if (key.value->source.line > 0) where += ":" + std::to_string(key.value->source.line);
@@ -239,6 +254,14 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
     apply_override(root, assignment, result.issues);
   }
   Loader(directory, families, optimizers, result).load(root);
+  constexpr size_t kMostHints = 20;  // each looks through the text
+  for (Issue& issue : std::span(result.issues).first(std::min(result.issues.size(), kMostHints))) {
+    const bool here = issue.source.file == name && issue.source.line > 0;
+    if (here && issue.severity == Severity::kError &&
+        issue.rule.find("; line ") == std::string::npos) {
+      hint_at_disguised(issue, text);
+    }
+  }
   return result;
 }
 

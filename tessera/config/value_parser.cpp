@@ -1,8 +1,7 @@
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
-#include <sstream>
-
+#include "tessera/config/disguised.h"
 #include "tessera/config/value.h"
 
 namespace tessera {
@@ -35,6 +34,12 @@ class Converter {
       case YAML::NodeType::Scalar:
         value.text = node.Scalar();
         value.quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
+        if (!value.quoted && begins_disguised(value.text)) {
+          report(value.source, path, value.text,
+                 "begins with a character that only looks like one of YAML; put a text that shall "
+                 "begin so between plain quotes");
+          if (with_lines_) hint_at_disguised(issues_.back(), text_);
+        }
         if (is_open_quote(node.Mark())) {
           report(value.source, path, value.text, "begins with a quote that is not closed");
         }
@@ -149,20 +154,6 @@ class Converter {
   bool overflowed_ = false;
 };
 
-// Tabs are hard to see, and what the parser says of them names something else.
-std::string tab_hint(const std::string& text) {
-  int line_number = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    ++line_number;
-    const size_t indent = line.find_first_not_of(" \t");
-    if (line.substr(0, indent).find('\t') != std::string::npos && indent != std::string::npos) {
-      return "; a tab indents line " + std::to_string(line_number) + ", where YAML takes spaces";
-    }
-  }
-  return "";
-}
-
 Value parse(const std::string& text, const std::string& name, bool with_lines,
             std::vector<Issue>& issues) {
   try {
@@ -182,9 +173,12 @@ Value parse(const std::string& text, const std::string& name, bool with_lines,
   } catch (const YAML::Exception& error) {
     Issue issue;
     issue.source = {name, with_lines && !error.mark.is_null() ? error.mark.line + 1 : 0};
-    issue.rule = dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr
-                     ? "the document is too deep or too large"
-                     : "not valid YAML: " + error.msg + tab_hint(text);
+    if (dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr) {
+      issue.rule = "the document is too deep or too large";
+    } else {
+      issue.rule = "not valid YAML: " + error.msg;
+      hint_at_disguised(issue, text);
+    }
     issues.push_back(issue);
     Value empty;
     empty.source = {name, 0};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tessera/config/expand_path.h"
 #include "tessera/config/family.h"
 #include "tessera/config/field.h"
 #include "tessera/config/key_groups.h"
@@ -65,6 +66,29 @@ std::vector<const Field*> fields_to_write(const Config& config) {
   return fields;
 }
 
+// Paths with what reading would expand written so that it is read as it is.
+void keep_paths(std::string& path) { path = unexpanded(path); }
+void keep_paths(std::optional<std::string>& path) {
+  if (path) keep_paths(*path);
+}
+void keep_paths(std::optional<std::vector<std::string>>& paths) {
+  if (!paths) return;
+  for (std::string& path : *paths) keep_paths(path);
+}
+
+Config with_kept_paths(Config config) {
+  keep_paths(config.output_dir);
+  keep_paths(config.checkpoint.save_path);
+  keep_paths(config.checkpoint.load_path);
+  DatasetConfig& data = config.train_dataset.dataloader.config;
+  keep_paths(data.path_to_cache);
+  keep_paths(data.data_path);
+  keep_paths(data.train_data_path);
+  keep_paths(data.valid_data_path);
+  keep_paths(data.test_data_path);
+  return config;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> written_fields(const Config& config) {
@@ -75,7 +99,8 @@ std::map<std::string, std::string> written_fields(const Config& config) {
   return texts;
 }
 
-std::string to_yaml(const Config& config) {
+std::string to_yaml(const Config& given) {
+  const Config config = with_kept_paths(given);
   std::vector<const Field*> fields = fields_to_write(config);
   // One block a section: keys of the top first, then sections in the order of the table.
   const auto top = [](const Field* field) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "tessera/config/expand_path.h"
 #include "tessera/config/field_rules.h"
 #include "tessera/config/suggest.h"
 
@@ -31,6 +32,11 @@ Issue issue_at(const Value& value, std::string field, std::string rule) {
   return issue;
 }
 
+// A section at the top that is there for its anchors: `_base: &base {…}`, `x-data: &data {…}`.
+bool holds_anchors(const Value::Entry& entry) {
+  return entry.key.starts_with('_') || entry.key.starts_with("x-") || entry.key.starts_with('.');
+}
+
 class Collector {
  public:
   explicit Collector(std::vector<Issue>& issues) : issues_(issues) {}
@@ -54,6 +60,8 @@ class Collector {
         issues_.push_back(issue_at(entry.value, written,
                                    "must be a section (dict), not " + type_name_of(entry.value)));
       }
+    } else if (section.empty() && holds_anchors(entry)) {
+      // what aliases repeat elsewhere; it says nothing by itself
     } else {
       Issue issue = issue_at(entry.value, written, "unknown key");
       issue.source = entry.source;
@@ -123,6 +131,21 @@ bool is_open(std::string_view path) {
          path.starts_with("train_dataset.dataloader.");
 }
 
+// Expands the paths in `value`, a string or a list of them. Returns what is wrong.
+std::optional<std::string> expand(Value& value) {
+  std::string problem;
+  if (value.kind == Value::Kind::kScalar && !value.is_null()) {
+    value.text = expand_path(value.text, problem);
+  }
+  for (size_t i = 0; i < value.items.size() && problem.empty(); ++i) {
+    if (auto wrong = expand(value.items[i])) {
+      problem = "item " + std::to_string(i) + " " + *wrong;
+    }
+  }
+  if (problem.empty()) return std::nullopt;
+  return problem;
+}
+
 // Where each item of a list was written.
 void note_items(const std::string& path, const Value& value, Provenance& provenance) {
   for (size_t i = 0; i < value.items.size(); ++i) {
@@ -190,8 +213,17 @@ void read_key(const Given& given, Config& config, Provenance& provenance,
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     value = &lowered;
   }
-  auto wrong =
-      field.address ? field.type->read(*value, field.address(config)) : field.type->check(*value);
+  std::optional<std::string> wrong;
+  Value expanded;
+  if (field.is_path) {
+    expanded = *value;
+    wrong = expand(expanded);
+    value = &expanded;
+  }
+  if (!wrong) {
+    wrong =
+        field.address ? field.type->read(*value, field.address(config)) : field.type->check(*value);
+  }
   if (!wrong && !field.address) wrong = check_unstored(field, *value);
   const std::string path(field.path);
   if (wrong) {

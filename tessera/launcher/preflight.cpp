@@ -1,5 +1,7 @@
 #include "tessera/launcher/preflight.h"
 
+#include <algorithm>
+
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/config/load.h"
@@ -37,12 +39,14 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
   result.issues = validate(loaded, options.world, options.ranks_per_node, options.families);
   std::vector<Issue> missing = check_presence(loaded.config, loaded.provenance);
+  const bool data_there = std::ranges::none_of(
+      missing, [](const Issue& issue) { return issue.field.starts_with("train_dataset."); });
   if (!options.to_run) {
     for (Issue& issue : missing) issue.severity = Severity::kWarning;
   }
   append(result.issues, std::move(missing));
   if (result.ok()) result.dims = derive_dims(loaded.config, options.world);
-  if (result.ok() && options.to_run) check_data(loaded, result);
+  if (result.ok() && data_there) check_data(loaded, result);
   result.config = std::move(loaded.config);
   return result;
 }

@@ -24,8 +24,8 @@ struct Preflight {
 struct PreflightOptions {
   int64_t world = 1;
   int64_t ranks_per_node = 0;  // 0: unknown
-  /// A run follows: token files or a device that are not there, and data that do not fill one step,
-  /// are errors. Otherwise (a plan) they are warnings, or part of the plan.
+  /// A run follows: token files or a device that are not there are errors. Otherwise (a plan) they
+  /// are warnings. All other checks are the same.
   bool to_run = true;
   FamilyTable families = builtin_families();  // that a model may be of
 };

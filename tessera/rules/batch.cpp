@@ -31,7 +31,9 @@ void check_batch(Checker& check) {
                   "is no multiple of " + product + ": the effective batch is " +
                       std::to_string(plan.effective_batch) + " = " + std::to_string(smallest) +
                       " x " + std::to_string(plan.micro_batches) +
-                      " micro-batches, and every count uses it");
+                      " micro-batches, and every count uses it",
+                  std::to_string(plan.effective_batch) + ", " +
+                      std::to_string(plan.effective_batch + smallest));
   }
 }
 

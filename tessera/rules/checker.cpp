@@ -39,8 +39,8 @@ void Checker::error(std::string_view path, std::string rule, std::string nearest
   add(Severity::kError, path, value_of(config, path), std::move(rule), std::move(nearest));
 }
 
-void Checker::warning(std::string_view path, std::string rule) {
-  add(Severity::kWarning, path, value_of(config, path), std::move(rule), "");
+void Checker::warning(std::string_view path, std::string rule, std::string nearest) {
+  add(Severity::kWarning, path, value_of(config, path), std::move(rule), std::move(nearest));
 }
 
 void Checker::error_at(std::string_view path, int64_t item, std::string value, std::string rule) {

@@ -33,7 +33,7 @@ class Checker {
 
   /// `path` is a stored key; its value is printed as it is now.
   void error(std::string_view path, std::string rule, std::string nearest = "");
-  void warning(std::string_view path, std::string rule);
+  void warning(std::string_view path, std::string rule, std::string nearest = "");
 
   /// For an item of a list, path[item].
   void error_at(std::string_view path, int64_t item, std::string value, std::string rule);

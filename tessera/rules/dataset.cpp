@@ -28,6 +28,12 @@ void check_blend(Checker& check, const std::string& path,
       return;
     }
   }
+  // A share of the files' own lengths would make one of them decide how long all are read.
+  const std::string sizes = std::string(kLoader) + "sizes";
+  if (!blend.weights.empty() && check.config.train_dataset.dataloader.sizes.empty()) {
+    check.error(path, "has weights, which need the number of samples: give " + sizes +
+                          " (training.steps x training.global_batch_size, or more)");
+  }
 }
 
 void check_sources(Checker& check) {

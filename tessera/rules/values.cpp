@@ -55,10 +55,55 @@ void check_bounds(Checker& check, const Field& field) {
   if (!in_bounds(field, value)) check.error(field.path, bounds_rule(field));
 }
 
+// Keys that are left out and then follow from others: what is wrong with them is said of those.
+struct Derived {
+  std::string_view path;
+  std::string_view from;
+};
+constexpr Derived kDerived[] = {
+    {"lr_scheduler.base_lr", "lr_scheduler.learning_rate"},
+    {"lr_scheduler.t_max", "training.steps"},
+    {"lr_scheduler.lr_end2", "lr_scheduler.lr_end1"},
+    {"model.num_key_value_heads", "model.num_attention_heads"},
+    {"model.head_dim", "model.hidden_size"},
+    {"model.head_dim", "model.num_attention_heads"},
+    {"model.moe_intermediate_size", "model.intermediate_size"},
+    {"model.moe_shared_expert_intermediate_size", "model.moe_intermediate_size"},
+    {"model.moe_shared_expert_intermediate_size", "model.n_shared_experts"},
+    {"model.moe_shared_expert_intermediate_size", "model.intermediate_size"},
+    {"model.seq_length", "train_dataset.dataloader.config.seq_length"},
+    {"model.rope_scaling.factor", "model.rotary_scaling_factor"},
+    {"model.rope_scaling.beta_fast", "model.beta_fast"},
+    {"model.rope_scaling.beta_slow", "model.beta_slow"},
+    {"model.rope_scaling.mscale", "model.mscale"},
+    {"model.rope_scaling.mscale_all_dim", "model.mscale_all_dim"},
+    {"model.rope_scaling.original_max_position_embeddings", "model.max_position_embeddings"},
+};
+
+bool is_told_elsewhere(const Checker& check, std::string_view path) {
+  return !check.given(path) && std::ranges::any_of(kDerived, [&](const Derived& derived) {
+    return derived.path == path && !check.good({derived.from});
+  });
+}
+
+void check_bounds_of(Checker& check, const Field& field) {
+  static const Config defaults;
+  // A default outside the bounds stands for a key that is missing; its section's rules say so.
+  const bool is_default =
+      field.type->equal(field.address_in(check.config), field.address_in(defaults));
+  if (is_default && !check.given(field.path)) return;
+  if (!is_told_elsewhere(check, field.path)) check_bounds(check, field);
+}
+
 }  // namespace
 
 void check_single_values(Checker& check) {
   static const Config defaults;
+  for (const bool given : {true, false}) {  // what is written is judged before what follows from it
+    for (const Field& field : all_fields()) {
+      if (field.address && check.given(field.path) == given) check_bounds_of(check, field);
+    }
+  }
   for (const Field& field : all_fields()) {
     if (field.address) {
       if (const auto* text = member<std::string>(field, check.config);
@@ -68,8 +113,6 @@ void check_single_values(Checker& check) {
     }
     const bool is_default = !field.address || field.type->equal(field.address_in(check.config),
                                                                 field.address_in(defaults));
-    // A default outside the bounds stands for a key that is missing; its section's rules say so.
-    if (field.address && (!is_default || check.given(field.path))) check_bounds(check, field);
     switch (field.effect) {
       case Effect::kHonoured:
       case Effect::kReserved: break;

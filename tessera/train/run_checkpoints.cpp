@@ -10,6 +10,7 @@
 #include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/checkpoint/tokenizer_files.h"
+#include "tessera/comm/gather_text.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
 #include "tessera/config/paths.h"
@@ -112,10 +113,14 @@ OptimizerState RunCheckpoints::optimizer_state() const {
   return [&optimizer = optimizer_](size_t param) { return optimizer.state(param); };
 }
 
+int64_t RunCheckpoints::samples_at(int64_t step) const {
+  return start_samples_ + (step - start_step_) * plan_.effective_batch;
+}
+
 RunPosition RunCheckpoints::position(int64_t step) const {
   RunPosition position;
   position.step = step;
-  position.samples = step * plan_.effective_batch;
+  position.samples = samples_at(step);
   position.updates = optimizer_.updates();
   position.effective_batch = plan_.effective_batch;
   const Texts fields = written_fields(config_);
@@ -149,13 +154,15 @@ RunPosition RunCheckpoints::position(int64_t step) const {
 int64_t RunCheckpoints::start() {
   const std::string& path = config_.checkpoint.load_path;
   int64_t step = 0;
-  if (path.empty()) {
+  if (config_.checkpoint.resume == "auto" && own_is_there()) {
+    step = resume(save_directory(config_), true);  // a run goes on as a whole
+  } else if (path.empty()) {
     initialize(model_, config_);
   } else if (is_hf_folder(std::filesystem::path(path))) {
     load_hf_weights(model_, config_, path);
     if (has_tokenizer(path)) tokenizer_ = path;
   } else {
-    step = resume();
+    step = resume(path, !config_.checkpoint.no_load_optim);
   }
   saved_step_ = step;
   const CheckpointConfig& checkpoint = config_.checkpoint;
@@ -176,11 +183,24 @@ int64_t RunCheckpoints::start() {
   return step;
 }
 
-int64_t RunCheckpoints::resume() {
+// Rank 0 looks, so that all ranks do the same.
+bool RunCheckpoints::own_is_there() const {
+  const std::filesystem::path root = save_directory(config_);
+  bool found = false;
+  if (mesh_.rank() == 0) {
+    for (const int64_t step : list_iterations(root)) {
+      std::error_code error;
+      found |= std::filesystem::exists(root / iteration_name(step) / kManifestName, error);
+    }
+  }
+  return broadcast_text(0, mesh_[Axis::kWorld], found ? "yes" : "no") == "yes";
+}
+
+int64_t RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
   LoadOptions options;
-  options.path = config_.checkpoint.load_path;
+  options.path = path;
   options.balanced = config_.checkpoint.load_balanced;
-  if (!config_.checkpoint.no_load_optim) options.optimizer = config_.optimizer.type;
+  if (with_optimizer) options.optimizer = config_.optimizer.type;
   options.has_state = keeps_state(config_);
   const LoadedCheckpoint loaded =
       load_checkpoint(options, model_spec(config_.model), model_.table, optimizer_state(), mesh_);
@@ -196,14 +216,18 @@ int64_t RunCheckpoints::resume() {
   optimizer_.set_updates(before.updates);
   int64_t step = before.step;
   if (before.effective_batch != plan_.effective_batch) {
-    step = before.samples / plan_.effective_batch;
+    // The place in the data, which is not the count of samples once some were read again.
+    const int64_t place = before.step * before.effective_batch;
+    step = place / plan_.effective_batch;
     if (reports) {
       log_warning(detail::concat(
-          from, ": ", before.samples, " samples at a batch of ", before.effective_batch,
+          from, ": ", place, " samples at a batch of ", before.effective_batch,
           "; with the batch of ", plan_.effective_batch, " the run goes on after step ", step, " (",
-          before.samples - step * plan_.effective_batch, " samples are trained on again)"));
+          place - step * plan_.effective_batch, " samples are trained on again)"));
     }
   }
+  start_step_ = step;
+  start_samples_ = before.samples;
   const RunPosition now = position(step);
   if (reports) {
     const auto say = [&](const char* what, const std::string& differences) {
@@ -221,7 +245,8 @@ int64_t RunCheckpoints::resume() {
     }
   }
   if (same_folder(loaded.folder.parent_path(), save_directory(config_))) {
-    kept_ = loaded.manifest.kept;
+    kept_ = loaded.manifest.superseded;  // it may have been ended before it removed these
+    kept_.insert(kept_.end(), loaded.manifest.kept.begin(), loaded.manifest.kept.end());
   }
   return step;
 }

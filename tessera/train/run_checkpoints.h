@@ -37,11 +37,15 @@ class RunCheckpoints {
   /// Waits for a checkpoint that is still being written.
   void complete();
 
+  /// Samples trained on after update `step`, those that were read twice counted twice.
+  int64_t samples_at(int64_t step) const;
+
   bool writing() const { return saver_ && saver_->writing(); }
 
  private:
   RunPosition position(int64_t step) const;
-  int64_t resume();
+  bool own_is_there() const;  // a complete checkpoint in the folder that this run saves into
+  int64_t resume(const std::string& path, bool with_optimizer);
   void save(int64_t step);
   OptimizerState optimizer_state() const;
 
@@ -56,6 +60,8 @@ class RunCheckpoints {
   std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
   std::unique_ptr<CheckpointSaver> saver_;
   int64_t saved_step_ = 0;
+  int64_t start_step_ = 0;     // where this run went on,
+  int64_t start_samples_ = 0;  // and what had been trained on by then
 };
 
 }  // namespace tessera

@@ -165,7 +165,7 @@ StepMetrics Trainer::train_step() {
 
   const auto samples = static_cast<double>(plan_.effective_batch);
   const auto seq_length = static_cast<double>(config_.train_dataset.dataloader.config.seq_length);
-  metrics.samples = step_ * plan_.effective_batch;
+  metrics.samples = this->samples();
   metrics.seconds = seconds_since(start);
   metrics.tokens_per_second = samples * seq_length / metrics.seconds;
   metrics.tflops_per_rank = model_flops(config_.model, samples, seq_length) / metrics.seconds /

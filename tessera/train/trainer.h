@@ -55,7 +55,7 @@ class Trainer {
   StepMetrics train_step();
 
   /// Samples that were trained on so far; not 0 at the start of a run that resumes.
-  int64_t samples() const { return step_ * plan_.effective_batch; }
+  int64_t samples() const { return checkpoints_->samples_at(step_); }
   ParamTable& table() { return model_->table; }
   const PipelineRuntime& pipeline() const { return *pipeline_; }
   const DeviceMesh& mesh() const { return mesh_; }

@@ -329,6 +329,54 @@ TEST(Saver, RemovesWhatKilledRunsLeft) {
   EXPECT_TRUE(fs::exists(root / "mine.writing"));
 }
 
+// Ended just before the manifest of what it removes is unlinked: that one does not come back.
+TEST(Saver, AWholeOneThatWasBeingRemovedStaysRemoved) {
+  const test::TempDir root;
+  save(options_for(root.path()), dims_of(1, 1, 1, 1, 1), {3, 4});
+  fs::rename(root / "iteration_00000003", root / "iteration_00000003.removing");
+  EXPECT_THAT(remove_leftovers(root.path()), testing::ElementsAre("iteration_00000003.removing"));
+  EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(4));
+}
+
+// Ended between moving the pointer and removing the oldest: the next start removes it.
+TEST(Saver, TheNextStartLeavesAsManyAsAreKept) {
+  const test::TempDir root, before;
+  SaverOptions options = options_for(root.path());
+  options.keep = 2;
+  save(options, dims_of(1, 1, 1, 1, 1), {1, 2});
+  fs::copy(root / "iteration_00000001", before / "one", fs::copy_options::recursive);
+  options.kept = {1, 2};
+  save(options, dims_of(1, 1, 1, 1, 1), {3});
+  fs::copy(before / "one", root / "iteration_00000001", fs::copy_options::recursive);
+  const Manifest manifest = read_manifest(root / "iteration_00000003");
+  EXPECT_THAT(manifest.superseded, testing::ElementsAre(1));
+  options.kept = manifest.superseded;  // as a run that resumes
+  options.kept.insert(options.kept.end(), manifest.kept.begin(), manifest.kept.end());
+  testing::internal::CaptureStderr();
+  save(options, dims_of(1, 1, 1, 1, 1), {});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::Not(HasSubstr("does not go on from")));
+  EXPECT_THAT(list_iterations(root.path()), testing::ElementsAre(2, 3));
+}
+
+TEST(Saver, AFileSystemWithoutLocksIsSaidOnceAndTaken) {
+  for (auto* lock :
+       {+[](int, int) { return errno = ENOLCK, -1; }, +[](int, int) { return errno = ENOSYS, -1; },
+        +[](int, int) { return errno = EOPNOTSUPP, -1; }}) {
+    const test::TempDir root;
+    testing::internal::CaptureStderr();
+    {
+      const FolderLock held(root.path(), lock);
+      EXPECT_TRUE(FolderLock::is_held_by(root.path(), held.holder()));
+    }
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("has no locks"), std::string::npos);
+    EXPECT_EQ(said.find("has no locks"), said.rfind("has no locks"));
+  }
+  const test::TempDir root;
+  EXPECT_THROW(FolderLock(root.path(), [](int, int) { return errno = EIO, -1; }), CheckpointError);
+}
+
 TEST(Saver, AsynchronousFilesAreTheSynchronousOnes) {
   const test::TempDir sync, async;
   const ParallelDims dims = dims_of(1, 2, 2, 1, 1);

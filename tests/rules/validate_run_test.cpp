@@ -82,7 +82,8 @@ TEST(ValidateRun, Data) {
   EXPECT_THAT(data({"data_path=[0.5, a, 0, b]"}), HasError(c + "data_path", "must be positive"));
   EXPECT_THAT(data({"data_path=[0.5, 0.5]"}), HasError(c + "data_path", "the number 0.5"));
   EXPECT_THAT(data({"data_path=['s3://x/y']"}), HasError(c + "data_path", "must be local"));
-  EXPECT_THAT(data({"data_path=[0.5, a, 0.5, b]"}), HasNoErrors());
+  EXPECT_THAT(data({"data_path=[0.5, a, 0.5, b]"}),
+              HasError(c + "data_path", "need the number of samples"));
   EXPECT_THAT(data({"data_path=[a, b]"}), HasNoErrors());
   EXPECT_THAT(data({"train_data_path=[a]"}), HasError(c + "data_path", "excludes train_data_path"));
   EXPECT_THAT(data({"data_path=null", "train_data_path=[a]"}),
