@@ -4,6 +4,7 @@
 #   make train      trains a small Llama on 8 ranks, two or three minutes
 #   make test       builds everything, runs all tests
 #   make matrix     every layout of the end-to-end tables, not only each pair of values
+#   make fuzz       every reader of files, flags and variables against libFuzzer; FUZZ_SECONDS=60 each
 #   make bench      tokens per second and memory of the cases in benchmarks/, as a table
 #                   PEER=DIR: beside a peer, in turns; CASES=a,b  ROUNDS=3  RANKS=threads,processes  RESULTS=FILE
 #   make benchmarks programs that measure kernels, collectives, pipelines, checkpoints
@@ -18,7 +19,7 @@ export PYTHON ?= python3
 JOBS ?= $(shell tools/jobs.sh)
 BUILD := build/$(PRESET)
 
-.PHONY: build all test matrix train bench benchmarks check format install clean
+.PHONY: build all test matrix fuzz train bench benchmarks check format install clean
 
 build: $(BUILD)/.configured
 	@ninja -C $(BUILD) -j $(JOBS) --quiet programs
@@ -36,6 +37,9 @@ test: all
 
 matrix: all
 	@TESSERA_MATRIX=full ctest --preset $(PRESET) -L e2e
+
+fuzz:
+	@tools/fuzz.sh
 
 train: build
 	@tools/train_demo.sh $(BUILD)/bin

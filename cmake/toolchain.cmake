@@ -7,7 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, Asan or Tsan" FORCE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, Asan, Tsan or Fuzz" FORCE)
 endif()
 # Assertions stay on in every configuration (no NDEBUG). -g1 keeps names and lines for stack traces
 # at a tenth of the size of full debug information.
@@ -20,12 +20,18 @@ set(CMAKE_CXX_FLAGS_ASAN
 set(CMAKE_CXX_FLAGS_TSAN
   "-O1 -g1 -fsanitize=thread -fno-omit-frame-pointer -Wno-maybe-uninitialized -Wno-tsan")
 
+# Of clang: coverage for libFuzzer, which only its own programs link (tools/fuzz.sh).
+set(CMAKE_CXX_FLAGS_FUZZ "-O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=undefined"
+  " -fsanitize=fuzzer-no-link,address,undefined")
+string(REPLACE ";" "" CMAKE_CXX_FLAGS_FUZZ "${CMAKE_CXX_FLAGS_FUZZ}")
+
 # Every target of ours links this: include root and warnings.
 add_library(tessera_flags INTERFACE)
 target_include_directories(tessera_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # gcc 12 sees copies out of bounds inside std::string (GCC bug 105651): those warnings stay off.
 target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Werror -Wno-restrict -Wno-array-bounds
-  -Wno-stringop-overflow -Wno-stringop-overread)
+  -Wno-stringop-overflow -Wno-stringop-overread
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations>)
 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

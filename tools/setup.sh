@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh                the packages of a build, and libtorch into .deps/
 #   tools/setup.sh --checks       also what tools/check.sh uses
+#   tools/setup.sh --fuzz         also clang with libFuzzer
 #   tools/setup.sh --benchmarks   also Google Benchmark, for the programs in benchmarks/
 #
 # TESSERA_TORCH_DIR=<site-packages/torch> uses a torch that is installed already. A second run checks and ends
@@ -26,6 +27,7 @@ packages=(
   libgtest-dev libgmock-dev
 )
 [[ "${1:-}" == --checks ]] && packages+=(clang-format)
+[[ "${1:-}" == --fuzz ]] && packages+=(clang-19 libclang-rt-19-dev)
 [[ "${1:-}" == --benchmarks ]] && packages+=(libbenchmark-dev)
 [[ -n "${TESSERA_TORCH_DIR:-}" ]] || python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
 
