@@ -1,21 +1,9 @@
 #!/usr/bin/env bash
 # Plants axis names as text where they do not belong and wants each caught, then where they do.
 set -euo pipefail
-here="$(cd "$(dirname "$0")" && pwd)"
-tree="$(mktemp -d)"
-trap 'rm -rf "$tree"' EXIT
-
-# verdict FILE LINE: what check_axis_names.sh says of a tree with that one file.
-verdict() {
-  rm -rf "${tree:?}"/*
-  mkdir -p "$tree/$(dirname "$1")"
-  printf '%s\n' "$2" > "$tree/$1"
-  "$here/check_axis_names.sh" "$tree" > "$tree/report" 2>&1
-}
-
-failures=0
-refused() { if verdict "$@"; then echo "not caught: $1: $2"; failures=$((failures + 1)); fi; }
-accepted() { if ! verdict "$@"; then echo "wrongly caught: $1: $2"; failures=$((failures + 1)); fi; }
+check=check_axis_names.sh
+plant() { printf '%s\n' "$2" > "$tree/$1"; }
+. "$(dirname "$0")/planted.sh"
 
 refused tessera/parallel/x.cpp 'const bool cut = axis == "tp";'
 refused tessera/comm/x.h 'row.cuts.push_back({"efsdp", 0, 1});'
@@ -31,4 +19,4 @@ accepted tessera/train/x.cpp 'std::string loss = "loss";'
 accepted tessera/parallel/x.cpp '/// The names are "tp" and "cp".'
 accepted tessera/parallel/x.cpp 'const bool cut = axis == Axis::kTp;'
 
-((failures == 0)) && echo "axis names test: ok"
+finish "axis names test"

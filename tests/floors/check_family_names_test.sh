@@ -1,22 +1,14 @@
 #!/usr/bin/env bash
 # Plants comparisons with names of families and wants each of them caught, then what is right.
 set -euo pipefail
-here="$(cd "$(dirname "$0")" && pwd)"
-tree="$(mktemp -d)"
-trap 'rm -rf "$tree"' EXIT
-
-# verdict FILE LINE: what check_family_names.sh says of a tree with one family and that one line.
-verdict() {
-  rm -rf "${tree:?}"/*
-  mkdir -p "$tree/tessera/config/families" "$tree/$(dirname "$1")"
+check=check_family_names.sh
+# A line, in a tree with one family.
+plant() {
+  mkdir -p "$tree/tessera/config/families"
   printf 'f.model_type = "wide3";\nf.architecture = "Wide3ForCausalLM";\n' > "$tree/tessera/config/families/wide3.cpp"
   printf '%s\n' "$2" >> "$tree/$1"
-  "$here/check_family_names.sh" "$tree" > "$tree/report" 2>&1
 }
-
-failures=0
-refused() { if verdict "$@"; then echo "not caught in $1: $2"; failures=$((failures + 1)); fi; }
-accepted() { if ! verdict "$@"; then echo "wrongly caught in $1: $2"; failures=$((failures + 1)); fi; }
+. "$(dirname "$0")/planted.sh"
 
 refused tessera/planner/x.cpp 'if (m.model_type == "wide3") return 1;'
 refused tessera/rules/x.cpp 'if (m.model_type != "another") return 1;'
@@ -30,4 +22,4 @@ accepted tessera/rules/x.cpp '"must be false for wide3; narrow has it"'
 accepted tessera/rules/x.cpp 'if (m.model_type == other.model_type) return 1;'
 accepted tessera/rules/x.cpp 'if (m.model_type.empty()) return 1;'
 
-((failures == 0)) && echo "family names test: ok"
+finish "family names test"

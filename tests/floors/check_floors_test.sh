@@ -1,21 +1,13 @@
 #!/usr/bin/env bash
 # Plants wrong includes and wants each of them caught, then right ones and wants none reported.
 set -euo pipefail
-here="$(cd "$(dirname "$0")" && pwd)"
-tree="$(mktemp -d)"
-trap 'rm -rf "$tree"' EXIT
-
-# verdict FILE INCLUDE: what check_floors.sh says of a tree with that one file.
-verdict() {
-  rm -rf "${tree:?}"/*
-  mkdir -p "$tree/$(dirname "$1")" "$tree/tessera/base"
+check=check_floors.sh
+# An include, in a tree that has the folder below all others.
+plant() {
+  mkdir -p "$tree/tessera/base"
   printf '#pragma once\n#include %s\n' "$2" > "$tree/$1"
-  "$here/check_floors.sh" "$tree" > "$tree/report" 2>&1
 }
-
-failures=0
-refused() { if verdict "$@"; then echo "not caught: $1 includes $2"; failures=$((failures + 1)); fi; }
-accepted() { if ! verdict "$@"; then echo "wrongly caught: $1 includes $2"; failures=$((failures + 1)); fi; }
+. "$(dirname "$0")/planted.sh"
 
 refused tessera/base/x.h '"tessera/config/config.h"'
 refused tessera/config/x.h '"tessera/schedule/pipeline_schedule.h"'
@@ -53,4 +45,4 @@ accepted apps/tessera.cpp '"tessera/planner/estimate.h"'
 accepted apps/tessera_engine.cpp '"tessera/train/trainer.h"'
 accepted apps/tessera_engine/x.cpp '<ATen/ATen.h>'
 
-((failures == 0)) && echo "floors test: ok"
+finish "floors test"
