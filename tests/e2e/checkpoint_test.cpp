@@ -10,12 +10,10 @@
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
 #include "tessera/checkpoint/iteration_folder.h"
-#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
-#include "tessera/train/open_training_data.h"
 #include "tessera/train/run.h"
-#include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
+#include "tests/e2e/run_trainer.h"
 #include "tests/support/case_path.h"
 #include "tests/support/json_files.h"
 #include "tests/support/near_rel.h"
@@ -37,29 +35,8 @@ std::string every(int64_t steps) {
   return set.append(std::to_string(steps));
 }
 
-std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 const std::vector<std::string> kSaving = {"checkpoint.enable_save=true",
                                           "checkpoint.no_load_optim=false"};
-
-// Trains until `last` updates are done, as the file and its checkpoints say.
-std::unique_ptr<RunRecord> run_until(const Config& config, int64_t ranks, int64_t last) {
-  auto record = std::make_unique<RunRecord>();
-  TrainerOptions options;
-  options.source = open_training_data(config);
-  options.stop_after = last;
-  options.on_step = [&](const StepMetrics& metrics, const ParamTable& table,
-                        const DeviceMesh& mesh) {
-    record->record_step(metrics, mesh);
-    if (metrics.step == last) record->record_values(table, mesh);
-  };
-  run_ranks(static_cast<int>(ranks),
-            [&](const ProcessGroup& world) { Trainer(config, world, options).run(); });
-  return record;
-}
 
 // Steps and values of `run` are those of the last steps of `whole`. 0: bit for bit.
 void expect_continues(const RunRecord& run, const RunRecord& whole, double tolerance) {

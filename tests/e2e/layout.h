@@ -25,6 +25,13 @@ inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << layout.name;
 }
 
+/// Changes, then more of them.
+inline std::vector<std::string> operator+(std::vector<std::string> a,
+                                          const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 /// The file of a reference run with changes; every rule checked. Throws on any error.
 Config load_case(const std::string& name, const std::vector<std::string>& set, int64_t ranks,
                  const FamilyTable& families = builtin_families());

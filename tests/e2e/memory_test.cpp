@@ -14,6 +14,7 @@
 #include "tessera/planner/plan.h"
 #include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
+#include "tests/e2e/run_trainer.h"
 
 namespace tessera::test {
 namespace {
@@ -35,11 +36,6 @@ std::string parallel(const std::string& key, int64_t value) {
 std::string global_batch(int64_t batch) {
   return "training.global_batch_size=" + std::to_string(batch);
 }
-Set operator+(Set a, const Set& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 Set length(int64_t tokens) {
   return {model("seq_length", tokens), model("max_position_embeddings", tokens),
           "train_dataset.dataloader.config.seq_length=" + std::to_string(tokens)};
@@ -80,27 +76,10 @@ class Tokens : public SampleSource {
   int64_t length_, vocabulary_, eod_, document_;
 };
 
-struct Measured {
-  std::vector<int64_t> persistent;  // [rank] after a step: masters and moments
-  std::vector<int64_t> peak;        // [rank] of the last step
-};
-
 Measured measure(const Config& config, int64_t ranks, int64_t document = 0, int64_t steps = 2) {
-  Measured measured;
-  measured.persistent.resize(static_cast<size_t>(ranks));
-  measured.peak.resize(measured.persistent.size());
   TrainerOptions options;
   options.source = std::make_shared<Tokens>(config, document);
-  run_ranks(static_cast<int>(ranks), [&](const ProcessGroup& world) {
-    const auto rank = static_cast<size_t>(world.rank());
-    const int64_t before = memory_use(memory_rank()).current;
-    Trainer trainer(config, world, options);
-    for (int64_t i = 1; i < steps; ++i) trainer.train_step();
-    const StepMetrics step = trainer.train_step();
-    measured.persistent[rank] = memory_use(memory_rank()).current - before;
-    measured.peak[rank] = step.peak_memory_of_rank.at(rank) - before;
-  });
-  return measured;
+  return measure_memory(config, ranks, options, steps);
 }
 
 // What is left of the peak when masters, moments, gradients and gathered weights are taken away,

@@ -8,16 +8,13 @@
 #include <fstream>
 
 #include "tessera/checkpoint/hf_export.h"
-#include "tessera/comm/memory.h"
-#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
 #include "tessera/layout/layer_modules.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/planner/plan.h"
-#include "tessera/train/open_training_data.h"
 #include "tessera/train/parity.h"
-#include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
+#include "tests/e2e/run_trainer.h"
 #include "tests/support/json_files.h"
 #include "tests/support/temp_dir.h"
 
@@ -42,9 +39,10 @@ FamilyTable longer_table() {
       .with(with_norms_after("two_norms_after", false));
 }
 
-std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+TrainerOptions with_longer_table() {
+  TrainerOptions options;
+  options.families = longer_table();
+  return options;
 }
 
 // From the generator: there are no published weights.
@@ -132,16 +130,8 @@ TEST_P(OpenFamily, IsPlannedToTheByte) {
         {layout.name, layout.ranks, layout.set + std::vector<std::string>{"optimizer.type=AdamW"}});
     const Plan plan = make_plan(config, layout.ranks);
     EXPECT_EQ(plan.parameters, count_parameters(model_spec(config.model)));
-    TrainerOptions options;
-    options.source = open_training_data(config);
-    options.families = longer_table();
-    std::vector<int64_t> held(static_cast<size_t>(layout.ranks));
-    run_ranks(static_cast<int>(layout.ranks), [&](const ProcessGroup& world) {
-      const int64_t before = memory_use(memory_rank()).current;
-      Trainer trainer(config, world, options);
-      for (int64_t step = 0; step < 2; ++step) trainer.train_step();
-      held[static_cast<size_t>(world.rank())] = memory_use(memory_rank()).current - before;
-    });
+    const std::vector<int64_t> held =
+        measure_memory(config, layout.ranks, with_longer_table()).persistent;
     for (size_t rank = 0; rank < held.size(); ++rank) {
       EXPECT_EQ(held[rank], plan.memory[rank].weights + plan.memory[rank].moments)
           << layout.name << " rank " << rank;
@@ -176,16 +166,9 @@ TEST_P(OpenFamily, IsSavedResumedAndExported) {
                                            "checkpoint.save_path='" + path + "'",
                                            "checkpoint.save_interleaved_steps=2"};
   const auto run = [&](const Config& config, int64_t ranks, int64_t last) {
-    TrainerOptions options;
-    options.source = open_training_data(config);
-    options.families = longer_table();
-    options.stop_after = last;
     std::vector<double> losses;
-    options.on_step = [&](const StepMetrics& metrics, const ParamTable&, const DeviceMesh& mesh) {
-      if (mesh.rank() == 0) losses.push_back(metrics.loss);
-    };
-    run_ranks(static_cast<int>(ranks),
-              [&](const ProcessGroup& world) { Trainer(config, world, options).run(); });
+    const auto record = run_until(config, ranks, last, with_longer_table());
+    for (const StepMetrics& step : record->steps) losses.push_back(step.loss);
     return losses;
   };
   const auto with = [&](const Layout& layout, const std::vector<std::string>& more) {

@@ -4,15 +4,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tessera/comm/memory.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
 #include "tessera/planner/plan.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/open_training_data.h"
 #include "tessera/train/parity.h"
-#include "tessera/train/trainer.h"
 #include "tests/e2e/layout.h"
+#include "tests/e2e/run_trainer.h"
 #include "tests/support/case_path.h"
 #include "tests/support/temp_dir.h"
 
@@ -66,8 +65,7 @@ ConfigResult read(const Layout& layout, const std::vector<std::string>& more,
   std::vector<std::string> set = {"checkpoint.load_path=''",         "optimizer.type=Signum",
                                   "optimizer.momentum=0.5",          "optimizer.weight_decay=0.1",
                                   "lr_scheduler.learning_rate=1e-3", "training.steps=4"};
-  set.insert(set.end(), layout.set.begin(), layout.set.end());
-  set.insert(set.end(), more.begin(), more.end());
+  set = set + layout.set + more;
   ConfigResult result = load_config((case_path("llama_sgd64") / "config.yaml").string(), set,
                                     builtin_families(), table);
   result.issues = validate(result, layout.ranks, 0, builtin_families(), table);
@@ -82,21 +80,14 @@ Config load(const Layout& layout, const std::vector<std::string>& more = {}) {
   return std::move(result.config);
 }
 
-// Trains until `last` updates are done, as the file and its checkpoints say.
-std::unique_ptr<RunRecord> run_until(const Config& config, int64_t ranks, int64_t last) {
-  auto record = std::make_unique<RunRecord>();
+TrainerOptions with_longer_makers() {
   TrainerOptions options;
-  options.source = open_training_data(config);
   options.optimizers = longer_makers();
-  options.stop_after = last;
-  options.on_step = [&](const StepMetrics& metrics, const ParamTable& table,
-                        const DeviceMesh& mesh) {
-    record->record_step(metrics, mesh);
-    if (metrics.step == last) record->record_values(table, mesh);
-  };
-  run_ranks(static_cast<int>(ranks),
-            [&](const ProcessGroup& world) { Trainer(config, world, options).run(); });
-  return record;
+  return options;
+}
+
+std::unique_ptr<RunRecord> run_longer_until(const Config& config, int64_t ranks, int64_t last) {
+  return run_until(config, ranks, last, with_longer_makers());
 }
 
 TEST(OpenOptimizer, IsUnknownWithoutItsRow) {
@@ -121,9 +112,8 @@ TEST(OpenOptimizer, HasItsKeysAndNoOthers) {
 TEST(OpenOptimizer, FirstUpdateIsItsFormula) {
   const Config config = load(kOneRank);
   std::map<std::string, at::Tensor> before, gradients;
-  TrainerOptions options;
+  TrainerOptions options = with_longer_makers();
   options.source = open_training_data(config);
-  options.optimizers = longer_makers();
   options.on_gradients = [&](int64_t, const ParamTable& table, const DeviceMesh&) {
     for (const auto& param : table.params()) {
       before[param->name] = param->value.clone();
@@ -149,16 +139,8 @@ TEST(OpenOptimizer, IsPlannedToTheByte) {
   for (const Layout& layout : kLayouts) {
     const Config config = load(layout);
     const Plan plan = make_plan(config, layout.ranks);
-    TrainerOptions options;
-    options.source = open_training_data(config);
-    options.optimizers = longer_makers();
-    std::vector<int64_t> held(static_cast<size_t>(layout.ranks));
-    run_ranks(static_cast<int>(layout.ranks), [&](const ProcessGroup& world) {
-      const int64_t before = memory_use(memory_rank()).current;
-      Trainer trainer(config, world, options);
-      for (int64_t step = 0; step < 2; ++step) trainer.train_step();
-      held[static_cast<size_t>(world.rank())] = memory_use(memory_rank()).current - before;
-    });
+    const std::vector<int64_t> held =
+        measure_memory(config, layout.ranks, with_longer_makers()).persistent;
     for (size_t rank = 0; rank < held.size(); ++rank) {
       EXPECT_GT(plan.memory[rank].moments, 0);
       EXPECT_EQ(held[rank], plan.memory[rank].weights + plan.memory[rank].moments)
@@ -184,10 +166,11 @@ TEST(OpenOptimizer, ResumesBitForBit) {
     SCOPED_TRACE(layout.name);
     const TempDir folder;
     const std::string path = folder.path().string();
-    const auto whole = run_until(load(layout), layout.ranks, 4);
-    run_until(load(layout, {"checkpoint.enable_save=true", "checkpoint.save_path='" + path + "'"}),
-              layout.ranks, 2);
-    const auto rest = run_until(
+    const auto whole = run_longer_until(load(layout), layout.ranks, 4);
+    run_longer_until(
+        load(layout, {"checkpoint.enable_save=true", "checkpoint.save_path='" + path + "'"}),
+        layout.ranks, 2);
+    const auto rest = run_longer_until(
         load(layout, {"checkpoint.load_path='" + path + "'", "checkpoint.no_load_optim=false"}),
         layout.ranks, 4);
     ASSERT_EQ(rest->steps.size(), 2U);
