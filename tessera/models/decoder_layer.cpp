@@ -14,13 +14,7 @@ int64_t mlp_site(int64_t layer) { return 2 * layer + 1; }
 
 }  // namespace
 
-NormSeam::NormSeam(NormPlace place) {
-  call.module = norm_module(place);
-  call.weights = [this] { return std::vector<Weight*>{&norm->weight}; };
-  call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{norm->forward(x[0])};
-  };
-}
+NormSeam::NormSeam(NormPlace place) : call(norm_call(norm_module(place), norm)) {}
 
 at::Tensor NormSeam::operator()(const at::Tensor& x_TH, const LayerContext& context) const {
   return norm ? call({x_TH}, context)[0] : x_TH;
@@ -60,14 +54,6 @@ Tensors DecoderLayer::run(const at::Tensor& x_TH, const LayerContext& context) {
   Tensors out = feed(middle_TH, context);
   out[0] = middle_TH + dropped(out[0], mlp_site(index));
   return out;
-}
-
-std::vector<Norm*> DecoderLayer::norms() {
-  std::vector<Norm*> all;
-  for (NormSeam* seam : {&before_attention, &after_attention, &before_mlp, &after_mlp}) {
-    if (seam->norm) all.push_back(seam->norm.get());
-  }
-  return all;
 }
 
 std::vector<Weight*> DecoderLayer::weights() {

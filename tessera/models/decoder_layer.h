@@ -8,8 +8,7 @@
 
 #include "tessera/nn/attention/attention.h"
 #include "tessera/nn/mlp.h"
-#include "tessera/nn/module_call.h"
-#include "tessera/nn/norm.h"
+#include "tessera/nn/module_calls.h"
 
 namespace tessera {
 
@@ -48,8 +47,6 @@ struct DecoderLayer {
   /// [T, H] -> {[T, H], losses() scalars that belong to the objective}.
   Tensors run(const at::Tensor& x_TH, const LayerContext& context);
 
-  /// The norms that are here, in the order of the forward.
-  std::vector<Norm*> norms();
   std::vector<Weight*> weights();
   /// All sub-modules that can be addressed by name, outer before inner.
   std::vector<ModuleCall*> modules();

@@ -5,8 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/nn/module_call.h"
-#include "tessera/nn/seams.h"
+#include "tessera/nn/module_calls.h"
 
 namespace tessera {
 
@@ -25,13 +24,11 @@ struct FeedForward {
 
 /// down(silu(gate(x)) * up(x)).
 struct Mlp : FeedForward {
-  Mlp();
-
   std::unique_ptr<Projections> gate_up_proj;  // parts gate, up
   std::unique_ptr<Linear> down_proj;
 
-  ModuleCall gate_up_call;
-  ModuleCall down_call;
+  ModuleCall gate_up_call = stacked_call(LayerModule::kGateUp, gate_up_proj);
+  ModuleCall down_call = linear_call(LayerModule::kDown, down_proj);
 
   Output forward(const at::Tensor& x_TH, const LayerContext& context) override;
   std::vector<Weight*> weights() override;

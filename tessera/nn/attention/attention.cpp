@@ -12,54 +12,7 @@ namespace {
 constexpr AttentionInput kInputs[] = {AttentionInput::kQuery, AttentionInput::kKey,
                                       AttentionInput::kValue};
 
-void append(std::vector<Weight*>& all, Weight& weight) {
-  if (weight.present()) all.push_back(&weight);
-}
-
 }  // namespace
-
-Attention::Attention() {
-  qkv_call.module = LayerModule::kQkv;
-  qkv_call.weights = [this] {
-    std::vector<Weight*> all;
-    append(all, qkv_proj->weight);
-    append(all, qkv_proj->bias);
-    return all;
-  };
-  qkv_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{qkv_proj->stacked(x[0])};
-  };
-
-  q_norm_call.module = LayerModule::kQueryNorm;
-  q_norm_call.weights = [this] { return std::vector<Weight*>{&q_norm->weight}; };
-  q_norm_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{q_norm->forward(x[0])};
-  };
-  k_norm_call.module = LayerModule::kKeyNorm;
-  k_norm_call.weights = [this] { return std::vector<Weight*>{&k_norm->weight}; };
-  k_norm_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{k_norm->forward(x[0])};
-  };
-
-  core_call.module = LayerModule::kCore;
-  core_call.weights = [] { return std::vector<Weight*>(); };
-  core_call.body = [this](const Tensors& inputs, const LayerContext& context) {
-    const auto call = core->begin(context);
-    for (size_t i = 0; i < 3; ++i) call->offer(kInputs[i], inputs[i]);
-    return Tensors{call->attend()};
-  };
-
-  o_call.module = LayerModule::kOutput;
-  o_call.weights = [this] {
-    std::vector<Weight*> all;
-    append(all, o_proj->weight);
-    append(all, o_proj->bias);
-    return all;
-  };
-  o_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{o_proj->forward(x[0])};
-  };
-}
 
 Tensors Attention::heads_of_parts(const at::Tensor& x_TH, const LayerContext& context,
                                   AttentionCall* call) {
@@ -107,13 +60,7 @@ at::Tensor Attention::forward(const at::Tensor& x_TH, const LayerContext& contex
   return o_call({out_TND.flatten(1)}, context)[0];
 }
 
-std::vector<Weight*> Attention::weights() {
-  std::vector<Weight*> all = qkv_call.weights();
-  if (q_norm) append(all, q_norm->weight);
-  if (k_norm) append(all, k_norm->weight);
-  for (Weight* weight : o_call.weights()) all.push_back(weight);
-  return all;
-}
+std::vector<Weight*> Attention::weights() { return weights_of(modules()); }
 
 std::vector<ModuleCall*> Attention::modules() {
   std::vector<ModuleCall*> all{&qkv_call};

@@ -6,9 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/nn/module_call.h"
-#include "tessera/nn/norm.h"
-#include "tessera/nn/seams.h"
+#include "tessera/nn/module_calls.h"
 
 namespace tessera {
 
@@ -23,8 +21,6 @@ struct AttentionBlock {
 /// Grouped-query attention with rotary embedding; optional norms over each head of q and k. Heads
 /// are counted in the projections' outputs, so a cut projection means fewer heads here.
 struct Attention : AttentionBlock {
-  Attention();
-
   int64_t head_dim = 0;
   std::unique_ptr<Projections> qkv_proj;  // parts q, k, v
   std::unique_ptr<Norm> q_norm;           // [head_dim], or null
@@ -32,11 +28,11 @@ struct Attention : AttentionBlock {
   std::unique_ptr<CoreAttention> core;
   std::unique_ptr<Linear> o_proj;
 
-  ModuleCall qkv_call;
-  ModuleCall q_norm_call;
-  ModuleCall k_norm_call;
-  ModuleCall core_call;
-  ModuleCall o_call;
+  ModuleCall qkv_call = stacked_call(LayerModule::kQkv, qkv_proj);
+  ModuleCall q_norm_call = norm_call(LayerModule::kQueryNorm, q_norm);
+  ModuleCall k_norm_call = norm_call(LayerModule::kKeyNorm, k_norm);
+  ModuleCall core_call = tessera::core_call(core);
+  ModuleCall o_call = linear_call(LayerModule::kOutput, o_proj);
 
   at::Tensor forward(const at::Tensor& x_TH, const LayerContext& context) override;
   std::vector<Weight*> weights() override;

@@ -8,65 +8,6 @@
 
 namespace tessera {
 
-namespace {
-
-void append(std::vector<Weight*>& all, Weight& weight) {
-  if (weight.present()) all.push_back(&weight);
-}
-
-ModuleCall norm_call(LayerModule module, std::unique_ptr<Norm>& norm) {
-  ModuleCall call;
-  call.module = module;
-  call.weights = [&norm] { return std::vector<Weight*>{&norm->weight}; };
-  call.body = [&norm](const Tensors& x, const LayerContext&) {
-    return Tensors{norm->forward(x[0])};
-  };
-  return call;
-}
-
-ModuleCall linear_call(LayerModule module, std::unique_ptr<Linear>& linear) {
-  ModuleCall call;
-  call.module = module;
-  call.weights = [&linear] {
-    std::vector<Weight*> all{&linear->weight};
-    append(all, linear->bias);
-    return all;
-  };
-  call.body = [&linear](const Tensors& x, const LayerContext&) {
-    return Tensors{linear->forward(x[0])};
-  };
-  return call;
-}
-
-}  // namespace
-
-LatentAttention::LatentAttention()
-    : gather(std::make_unique<SequenceGather>()),
-      q_norm_call(norm_call(LayerModule::kQueryNorm, q_norm)),
-      kv_norm_call(norm_call(LayerModule::kKeyNorm, kv_norm)),
-      q_up_call(linear_call(LayerModule::kQueryUp, q_up)),
-      kv_up_call(linear_call(LayerModule::kKeyValueUp, kv_up)),
-      o_call(linear_call(LayerModule::kOutput, o_proj)) {
-  down_call.module = LayerModule::kLatentDown;
-  down_call.weights = [this] {
-    std::vector<Weight*> all{&down_proj->weight};
-    append(all, down_proj->bias);
-    return all;
-  };
-  down_call.body = [this](const Tensors& x, const LayerContext&) {
-    return Tensors{down_proj->stacked(x[0])};
-  };
-  core_call.module = LayerModule::kCore;
-  core_call.weights = [] { return std::vector<Weight*>(); };
-  core_call.body = [this](const Tensors& inputs, const LayerContext& context) {
-    const auto call = core->begin(context);
-    call->offer(AttentionInput::kQuery, inputs[0]);
-    call->offer(AttentionInput::kKey, inputs[1]);
-    call->offer(AttentionInput::kValue, inputs[2]);
-    return Tensors{call->attend()};
-  };
-}
-
 at::Tensor LatentAttention::rotated(const at::Tensor& x_TNR, const LayerContext& context) const {
   // Neighbours are taken apart into halves and stay so: q and k alike, so that products are the
   // same.
@@ -111,15 +52,7 @@ at::Tensor LatentAttention::forward(const at::Tensor& x_TH, const LayerContext& 
   return o_call({out_TND.flatten(1)}, context)[0];
 }
 
-std::vector<Weight*> LatentAttention::weights() {
-  std::vector<Weight*> all = down_call.weights();
-  if (q_norm) append(all, q_norm->weight);
-  if (kv_norm) append(all, kv_norm->weight);
-  for (ModuleCall* call : {&q_up_call, &kv_up_call, &o_call}) {
-    for (Weight* weight : call->weights()) all.push_back(weight);
-  }
-  return all;
-}
+std::vector<Weight*> LatentAttention::weights() { return weights_of(modules()); }
 
 std::vector<ModuleCall*> LatentAttention::modules() {
   std::vector<ModuleCall*> all{&down_call};
