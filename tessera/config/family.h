@@ -10,6 +10,7 @@
 
 #include "tessera/config/layer_design.h"
 #include "tessera/config/model_config.h"
+#include "tessera/config/row_table.h"
 
 namespace tessera {
 
@@ -47,10 +48,10 @@ struct Family {
   std::vector<std::string_view> hf_keys;
 };
 
-/// Families by name. Copies share the rows.
-class FamilyTable {
+/// Families by name.
+class FamilyTable : public RowTable<Family> {
  public:
-  explicit FamilyTable(std::vector<Family> rows);
+  using RowTable::RowTable;
 
   /// nullptr when there is none of that name.
   std::shared_ptr<const Family> find(std::string_view model_type) const;
@@ -59,13 +60,9 @@ class FamilyTable {
   /// The same families and one more.
   FamilyTable with(Family row) const;
 
-  const std::vector<std::shared_ptr<const Family>>& rows() const { return rows_; }
   /// "llama, qwen3": the legal values of model.model_type and of model.architectures.
   std::string names() const;
   std::string architectures() const;
-
- private:
-  std::vector<std::shared_ptr<const Family>> rows_;
 };
 
 /// The families that the program knows by itself (config/families/).

@@ -10,31 +10,24 @@ bool OptimizerKind::has(std::string_view key) const {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-OptimizerTable::OptimizerTable(std::vector<OptimizerKind> rows) {
-  for (OptimizerKind& row : rows) {
-    rows_.push_back(std::make_shared<const OptimizerKind>(std::move(row)));
-  }
-}
-
 std::shared_ptr<const OptimizerKind> OptimizerTable::find(std::string_view name) const {
-  const auto found = std::ranges::find(rows_, name, [](const auto& row) { return row->name; });
-  return found == rows_.end() ? nullptr : *found;
+  return find_by(&OptimizerKind::name, name);
 }
 
 OptimizerTable OptimizerTable::with(OptimizerKind row) const {
   OptimizerTable longer = *this;
-  longer.rows_.push_back(std::make_shared<const OptimizerKind>(std::move(row)));
+  longer.add(std::move(row));
   return longer;
 }
 
-std::string OptimizerTable::names() const {
-  std::string names;
-  for (const auto& row : rows_) names += (names.empty() ? "" : ", ") + row->name;
-  return names;
-}
+std::string OptimizerTable::names() const { return join(&OptimizerKind::name); }
 
-bool OptimizerTable::is_of_some(std::string_view key) const {
-  return std::ranges::any_of(rows_, [key](const auto& row) { return row->has(key); });
+bool OptimizerTable::is_key_of_others(std::string_view path, const OptimizerKind& kind) const {
+  constexpr std::string_view kSection = "optimizer.";
+  if (!path.starts_with(kSection)) return false;
+  const std::string_view key = path.substr(kSection.size());
+  return !kind.has(key) &&
+         std::ranges::any_of(rows(), [key](const auto& row) { return row->has(key); });
 }
 
 const OptimizerTable& builtin_optimizers() {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/config/row_table.h"
+
 namespace tessera {
 
 struct OptimizerConfig;
@@ -29,10 +31,10 @@ struct OptimizerKind {
   bool has(std::string_view key) const;  // whether `key` is one of its own
 };
 
-/// Optimizers by name. Copies share the rows.
-class OptimizerTable {
+/// Optimizers by name.
+class OptimizerTable : public RowTable<OptimizerKind> {
  public:
-  explicit OptimizerTable(std::vector<OptimizerKind> rows);
+  using RowTable::RowTable;
 
   /// nullptr when there is none of that name.
   std::shared_ptr<const OptimizerKind> find(std::string_view name) const;
@@ -40,14 +42,12 @@ class OptimizerTable {
   /// The same optimizers and one more.
   OptimizerTable with(OptimizerKind row) const;
 
-  const std::vector<std::shared_ptr<const OptimizerKind>>& rows() const { return rows_; }
   /// "AdamW, SGD": the legal values of optimizer.type.
   std::string names() const;
-  /// Whether `key` of the section is one that not every optimizer has.
-  bool is_of_some(std::string_view key) const;
 
- private:
-  std::vector<std::shared_ptr<const OptimizerKind>> rows_;
+  /// Whether `path` ("optimizer.momentum") is a key that means something to some optimizers and
+  /// nothing to `kind`.
+  bool is_key_of_others(std::string_view path, const OptimizerKind& kind) const;
 };
 
 /// The optimizers that the program knows by itself.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/config/expand_path.h"
 #include "tessera/config/family.h"
 #include "tessera/config/field.h"
@@ -13,19 +14,13 @@
 namespace tessera {
 namespace {
 
-bool is_idle_for_optimizer(const OptimizerConfig& optimizer, std::string_view path) {
-  constexpr std::string_view kSection = "optimizer.";
-  if (!optimizer.kind || !path.starts_with(kSection)) return false;
-  const std::string_view key = path.substr(kSection.size());
-  return builtin_optimizers().is_of_some(key) && !optimizer.kind->has(key);
-}
-
 // Keys that mean nothing in this run; written only where they differ from their default, so that
 // reading the text again neither loses them nor names them all.
 bool is_idle(const Config& config, const Field& field) {
   const std::string_view path = field.path;
   if (field.effect != Effect::kHonoured) return true;
-  if (is_idle_for_optimizer(config.optimizer, path)) return true;
+  const OptimizerKind* optimizer = config.optimizer.kind.get();
+  if (optimizer && builtin_optimizers().is_key_of_others(path, *optimizer)) return true;
   return (!config.model.has_latent_attention() &&
           (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
          (!config.model.is_moe() && holds(kExpertKeys, path));
@@ -77,15 +72,19 @@ void keep_paths(std::optional<std::vector<std::string>>& paths) {
 }
 
 Config with_kept_paths(Config config) {
-  keep_paths(config.output_dir);
-  keep_paths(config.checkpoint.save_path);
-  keep_paths(config.checkpoint.load_path);
-  DatasetConfig& data = config.train_dataset.dataloader.config;
-  keep_paths(data.path_to_cache);
-  keep_paths(data.data_path);
-  keep_paths(data.train_data_path);
-  keep_paths(data.valid_data_path);
-  keep_paths(data.test_data_path);
+  for (const Field& field : all_fields()) {
+    if (!field.is_path || !field.address) continue;
+    void* value = field.address(config);
+    if (field.type == &field_type<std::string>()) {
+      keep_paths(*static_cast<std::string*>(value));
+    } else if (field.type == &field_type<std::optional<std::string>>()) {
+      keep_paths(*static_cast<std::optional<std::string>*>(value));
+    } else if (field.type == &field_type<std::optional<LooseString>>()) {
+      keep_paths(*static_cast<std::optional<std::vector<std::string>>*>(value));
+    } else {
+      TESSERA_CHECK(false, field.path, ": a path of a type that is not known here");
+    }
+  }
   return config;
 }
 

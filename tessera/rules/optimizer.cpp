@@ -28,11 +28,9 @@ void check_kind(Checker& check) {
 
 // Keys that only other optimizers have.
 void name_keys_of_others(Checker& check) {
-  constexpr std::string_view kSection = "optimizer.";
   for (const Field& field : all_fields()) {
-    if (!field.path.starts_with(kSection) || !check.given(field.path)) continue;
-    const std::string_view key = field.path.substr(kSection.size());
-    if (check.optimizers.is_of_some(key) && !check.config.optimizer.kind->has(key)) {
+    if (check.given(field.path) &&
+        check.optimizers.is_key_of_others(field.path, *check.config.optimizer.kind)) {
       check.no_effect(field.path);
     }
   }
