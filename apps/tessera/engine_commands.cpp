@@ -74,7 +74,10 @@ void add_train(CLI::App& app, Command& command) {
       const WorldOfProcess world = world_of_process(flags->given_ranks());
       const Preflight checked = check_before_engine(flags->config, flags->overrides, world);
       if (flags->dry_run) {
-        if (world.reports_for_all()) print_result(to_text(make_plan(checked.config, world.world)));
+        if (world.reports_for_all()) {
+          print_result(
+              to_text(make_plan(checked.config, world.world, /*processes=*/false, checked.data)));
+        }
         return 0;
       }
       std::vector<std::string> engine = flags->engine("train", world);

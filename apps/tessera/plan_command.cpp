@@ -85,7 +85,8 @@ void add_plan_command(CLI::App& app, Command& command) {
       if (!flags->svg.empty()) {
         write_or_throw(flags->svg, pipeline_svg(checked.config, flags->ranks));
       }
-      const Plan result = make_plan(checked.config, flags->ranks);
+      const Plan result =
+          make_plan(checked.config, flags->ranks, /*processes=*/false, checked.data);
       print_result(flags->json ? to_json(result) : to_text(result));
       return 0;
     };

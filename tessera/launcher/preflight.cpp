@@ -21,13 +21,13 @@ void append(std::vector<Issue>& issues, std::vector<Issue> more) {
 // Token files that are damaged, or too few samples.
 void check_data(const ConfigResult& loaded, Preflight& result) {
   const Config& config = loaded.config;
-  const DataPlan data = plan_data(config, make_batch_plan(config.training, result.dims));
-  if (data.problem.empty()) return;
+  result.data = plan_data(config, make_batch_plan(config.training, result.dims));
+  if (result.data->problem.empty()) return;
   Checker check(config, loaded.provenance, result.issues);
   const bool whole = config.train_dataset.dataloader.config.data_path.has_value();
   check.error(
       std::string("train_dataset.dataloader.config.") + (whole ? "data_path" : "train_data_path"),
-      data.problem);
+      result.data->problem);
 }
 
 }  // namespace

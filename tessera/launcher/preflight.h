@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "tessera/config/family.h"
 #include "tessera/config/issue.h"
 #include "tessera/layout/parallel_dims.h"
+#include "tessera/planner/plan.h"
 
 namespace tessera {
 
@@ -15,6 +17,7 @@ namespace tessera {
 struct Preflight {
   Config config;
   ParallelDims dims;
+  std::optional<DataPlan> data;  // of token files that are there, if nothing else was wrong
   std::vector<Issue> issues;
 
   bool ok() const { return !has_errors(issues); }

@@ -9,7 +9,6 @@ namespace tessera {
 namespace {
 
 struct ModuleRow {
-  LayerModule module;
   std::vector<std::string> names;  // MindFormers', and Hugging Face's of what is no single weight
   std::vector<ParamRole> weights;  // whose modules' Hugging Face names follow
 };
@@ -18,27 +17,26 @@ ModuleRow row_of(LayerModule module) {
   using enum LayerModule;
   using Role = ParamRole;
   switch (module) {
-    case kNormBeforeAttention: return {module, {"input_layernorm"}, {}};
-    case kAttention: return {module, {"self_attention", "self_attn"}, {}};
-    case kQkv:
-      return {module, {"self_attention.linear_qkv"}, {Role::kAttnQ, Role::kAttnK, Role::kAttnV}};
-    case kLatentDown: return {module, {"self_attention.linear_qkv"}, {Role::kMlaQA, Role::kMlaKvA}};
-    case kQueryNorm: return {module, {"self_attention.q_layernorm"}, {}};
-    case kKeyNorm: return {module, {"self_attention.k_layernorm"}, {}};
+    case kNormBeforeAttention: return {{"input_layernorm"}, {}};
+    case kAttention: return {{"self_attention", "self_attn"}, {}};
+    case kQkv: return {{"self_attention.linear_qkv"}, {Role::kAttnQ, Role::kAttnK, Role::kAttnV}};
+    case kLatentDown: return {{"self_attention.linear_qkv"}, {Role::kMlaQA, Role::kMlaKvA}};
+    case kQueryNorm: return {{"self_attention.q_layernorm"}, {}};
+    case kKeyNorm: return {{"self_attention.k_layernorm"}, {}};
     // Called q_proj where the query has no low rank.
-    case kQueryUp: return {module, {"self_attention.linear_qb"}, {Role::kMlaQB, Role::kAttnQ}};
-    case kKeyValueUp: return {module, {"self_attention.linear_kvb"}, {Role::kMlaKvB}};
-    case kCore: return {module, {"self_attention.core_attention"}, {}};
-    case kOutput: return {module, {"self_attention.linear_proj"}, {Role::kAttnO}};
-    case kNormAfterAttention: return {module, {"post_self_attn_layernorm"}, {}};
-    case kNormBeforeMlp: return {module, {"pre_mlp_layernorm"}, {}};
-    case kMlp: return {module, {"mlp"}, {}};
-    case kGateUp: return {module, {"mlp.linear_fc1"}, {Role::kMlpGate, Role::kMlpUp}};
-    case kDown: return {module, {"mlp.linear_fc2"}, {Role::kMlpDown}};
-    case kRouter: return {module, {"mlp.router"}, {Role::kRouter}};
-    case kExperts: return {module, {"mlp.experts"}, {Role::kExpertGate}};
-    case kSharedExperts: return {module, {"mlp.shared_experts"}, {}};
-    case kNormAfterMlp: return {module, {"post_mlp_layernorm"}, {}};
+    case kQueryUp: return {{"self_attention.linear_qb"}, {Role::kMlaQB, Role::kAttnQ}};
+    case kKeyValueUp: return {{"self_attention.linear_kvb"}, {Role::kMlaKvB}};
+    case kCore: return {{"self_attention.core_attention"}, {}};
+    case kOutput: return {{"self_attention.linear_proj"}, {Role::kAttnO}};
+    case kNormAfterAttention: return {{"post_self_attn_layernorm"}, {}};
+    case kNormBeforeMlp: return {{"pre_mlp_layernorm"}, {}};
+    case kMlp: return {{"mlp"}, {}};
+    case kGateUp: return {{"mlp.linear_fc1"}, {Role::kMlpGate, Role::kMlpUp}};
+    case kDown: return {{"mlp.linear_fc2"}, {Role::kMlpDown}};
+    case kRouter: return {{"mlp.router"}, {Role::kRouter}};
+    case kExperts: return {{"mlp.experts"}, {Role::kExpertGate}};
+    case kSharedExperts: return {{"mlp.shared_experts"}, {}};
+    case kNormAfterMlp: return {{"post_mlp_layernorm"}, {}};
   }
   TESSERA_CHECK(false, "no such module");
 }

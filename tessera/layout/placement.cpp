@@ -55,10 +55,6 @@ bool is_on_two_stages(ParamRole role, const ModelConfig& model, const ParallelDi
 
 }  // namespace
 
-bool Placement::is_partial_over(Axis axis) const {
-  return std::find(partial.begin(), partial.end(), axis) != partial.end();
-}
-
 Placement place_parameter(ParamRole role, const ModelConfig& model, const ParallelDims& dims) {
   Placement placement;
   placement.cuts = cuts_of(role, model, dims);

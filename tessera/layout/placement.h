@@ -37,7 +37,6 @@ struct Placement {
 
   /// Held on the sparse mesh (ep and efsdp), not on the dense one (tp and fsdp).
   bool is_sparse() const { return sharded_over == Axis::kEfsdp; }
-  bool is_partial_over(Axis axis) const;
 };
 
 /// The placement of the parameters of `role`. Column-parallel products are cut by the rows of their

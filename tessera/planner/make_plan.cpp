@@ -85,14 +85,14 @@ void plan_ranks(const Config& config, const PipelineSchedule& schedule,
 
 }  // namespace
 
-Plan make_plan(const Config& config, int64_t world, bool processes) {
+Plan make_plan(const Config& config, int64_t world, bool processes, std::optional<DataPlan> data) {
   Plan plan;
   plan.model_type = config.model.model_type;
   plan.dims = derive_dims(config, world);
   plan.batch = make_batch_plan(config.training, plan.dims);
   plan.steps = config.training.steps;
   plan.seq_length = config.model.seq_length;
-  plan.data = plan_data(config, plan.batch);
+  plan.data = data ? std::move(*data) : plan_data(config, plan.batch);
   if (plan.model_type.empty()) return plan;
 
   const std::vector<ModelUnit> units = model_units(config.model);

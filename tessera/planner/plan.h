@@ -129,9 +129,10 @@ struct Plan {
 };
 
 /// The plan of a configuration that is valid at `world` ranks (see preflight). Opens the .idx files
-/// only. `processes`: of the memory of CPU ranks, see plan_memory. Throws ConfigError when `config`
-/// is not valid.
-Plan make_plan(const Config& config, int64_t world, bool processes = false);
+/// only, and not even those when `data` says what plan_data() found before. `processes`: of the
+/// memory of CPU ranks, see plan_memory. Throws ConfigError when `config` is not valid.
+Plan make_plan(const Config& config, int64_t world, bool processes = false,
+               std::optional<DataPlan> data = std::nullopt);
 
 /// One screen for a person.
 std::string to_text(const Plan& plan);

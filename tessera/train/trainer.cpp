@@ -163,13 +163,13 @@ StepMetrics Trainer::train_step() {
   for (const auto& param : model_->table.params()) param->grad.reset();
   ++step_;
 
-  const auto samples = static_cast<double>(plan_.effective_batch);
+  const auto batch_samples = static_cast<double>(plan_.effective_batch);
   const auto seq_length = static_cast<double>(config_.train_dataset.dataloader.config.seq_length);
-  metrics.samples = this->samples();
+  metrics.samples = samples();
   metrics.seconds = seconds_since(start);
-  metrics.tokens_per_second = samples * seq_length / metrics.seconds;
-  metrics.tflops_per_rank = model_flops(config_.model, samples, seq_length) / metrics.seconds /
-                            1e12 / static_cast<double>(mesh_.dims().world);
+  metrics.tokens_per_second = batch_samples * seq_length / metrics.seconds;
+  metrics.tflops_per_rank = model_flops(config_.model, batch_samples, seq_length) /
+                            metrics.seconds / 1e12 / static_cast<double>(mesh_.dims().world);
   if (options_.on_step) options_.on_step(metrics, model_->table, mesh_);
   return metrics;
 }
