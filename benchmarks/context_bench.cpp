@@ -21,7 +21,7 @@
 #include "tessera/comm/memory.h"
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/data/token_split.h"
-#include "tessera/parallel/context_attention.h"
+#include "tessera/parallel/context/context_attention.h"
 
 namespace {
 

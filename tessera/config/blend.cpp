@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/config/value.h"
+#include "tessera/config/yaml/value.h"
 
 namespace tessera {
 

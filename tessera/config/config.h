@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tessera/config/model_config.h"
-#include "tessera/config/optimizer_kind.h"
 
 namespace tessera {
 
@@ -87,6 +87,8 @@ struct ParallelismConfig {
 
   bool operator==(const ParallelismConfig&) const = default;
 };
+
+struct OptimizerKind;
 
 struct OptimizerConfig {
   std::string type = "AdamW";                 // of `kind`

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tessera/config/key_groups.h"
+#include "tessera/config/fields/key_groups.h"
 
 namespace tessera {
 namespace {

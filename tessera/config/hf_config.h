@@ -6,8 +6,8 @@
 
 #include "tessera/config/family.h"
 #include "tessera/config/issue.h"
-#include "tessera/config/value.h"
-#include "tessera/config/yaml_reader.h"
+#include "tessera/config/yaml/value.h"
+#include "tessera/config/yaml/yaml_reader.h"
 
 namespace tessera {
 

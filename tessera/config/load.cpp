@@ -8,13 +8,14 @@
 #include <set>
 #include <span>
 
-#include "tessera/config/disguised.h"
 #include "tessera/config/family.h"
-#include "tessera/config/field_text.h"
+#include "tessera/config/fields/field_text.h"
 #include "tessera/config/hf_config.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/config/paths.h"
 #include "tessera/config/resolve.h"
-#include "tessera/config/yaml_reader.h"
+#include "tessera/config/yaml/disguised.h"
+#include "tessera/config/yaml/yaml_reader.h"
 
 namespace tessera {
 namespace {

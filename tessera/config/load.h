@@ -7,6 +7,7 @@
 #include "tessera/config/config.h"
 #include "tessera/config/family.h"
 #include "tessera/config/issue.h"
+#include "tessera/config/optimizer_kind.h"
 
 namespace tessera {
 

@@ -1,4 +1,5 @@
 #include "tessera/config/resolve.h"
+#include "tessera/config/optimizer_kind.h"
 
 #include <algorithm>
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tessera/config/config.h"
+#include "tessera/config/optimizer_kind.h"
 
 namespace tessera {
 

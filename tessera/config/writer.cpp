@@ -6,10 +6,11 @@
 #include "tessera/base/error.h"
 #include "tessera/config/expand_path.h"
 #include "tessera/config/family.h"
-#include "tessera/config/field.h"
-#include "tessera/config/key_groups.h"
+#include "tessera/config/fields/field.h"
+#include "tessera/config/fields/key_groups.h"
+#include "tessera/config/fields/lr_schedule_keys.h"
 #include "tessera/config/load.h"
-#include "tessera/config/lr_schedule_keys.h"
+#include "tessera/config/optimizer_kind.h"
 
 namespace tessera {
 namespace {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/optim/weight_decay.h"
 
 namespace tessera {

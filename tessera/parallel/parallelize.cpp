@@ -3,12 +3,12 @@
 #include "tessera/layout/layer_ranges.h"
 #include "tessera/layout/recompute_plan.h"
 #include "tessera/parallel/activation_checkpoint.h"
-#include "tessera/parallel/context_parallel.h"
-#include "tessera/parallel/expert_parallel.h"
+#include "tessera/parallel/context/context_parallel.h"
+#include "tessera/parallel/experts/expert_parallel.h"
+#include "tessera/parallel/experts/router_biases.h"
 #include "tessera/parallel/fully_shard.h"
 #include "tessera/parallel/place_weights.h"
-#include "tessera/parallel/router_biases.h"
-#include "tessera/parallel/tensor_parallel.h"
+#include "tessera/parallel/tensor/tensor_parallel.h"
 
 namespace tessera {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/resharding.h"
 #include "tessera/planner/held_elements.h"

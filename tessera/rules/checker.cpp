@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/config/field.h"
+#include "tessera/config/fields/field.h"
 
 namespace tessera {
 

@@ -8,6 +8,7 @@
 #include "tessera/config/config.h"
 #include "tessera/config/family.h"
 #include "tessera/config/issue.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/parallel_dims.h"
 
 namespace tessera {

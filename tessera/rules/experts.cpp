@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/config/key_groups.h"
+#include "tessera/config/fields/key_groups.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {

@@ -2,8 +2,8 @@
 
 #include <cctype>
 
-#include "tessera/config/field_text.h"
-#include "tessera/config/key_groups.h"
+#include "tessera/config/fields/field_text.h"
+#include "tessera/config/fields/key_groups.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tessera/config/field.h"
-#include "tessera/config/lr_schedule_keys.h"
+#include "tessera/config/fields/field.h"
+#include "tessera/config/fields/lr_schedule_keys.h"
 #include "tessera/config/suggest.h"
 #include "tessera/rules/checker.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/config/cpu_features.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/rules/checker.h"
 #include "tessera/rules/derive.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tessera/config/field.h"
-#include "tessera/config/field_rules.h"
+#include "tessera/config/fields/field.h"
+#include "tessera/config/fields/field.rules.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/parallel/key_exchange.h"
+#include "tessera/parallel/context/key_exchange.h"
 #include "tessera/train/altered_group.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "tessera/parallel/context_attention.h"
+#include "tessera/parallel/context/context_attention.h"
 
 namespace tessera {
 

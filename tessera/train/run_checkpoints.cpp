@@ -13,6 +13,7 @@
 #include "tessera/comm/gather_text.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/config/paths.h"
 #include "tessera/config/writer.h"
 #include "tessera/layout/model_spec.h"

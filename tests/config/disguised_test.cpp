@@ -1,4 +1,4 @@
-#include "tessera/config/disguised.h"
+#include "tessera/config/yaml/disguised.h"
 
 #include "tests/config/config_testing.h"
 

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "tessera/config/field_text.h"
+#include "tessera/config/fields/field_text.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tests/config/config_testing.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "tessera/config/reference.h"
+#include "tessera/config/fields/reference.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "tessera/config/field.h"
+#include "tessera/config/fields/field.h"
 #include "tests/config/config_testing.h"
 
 namespace tessera {

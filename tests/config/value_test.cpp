@@ -1,4 +1,4 @@
-#include "tessera/config/value.h"
+#include "tessera/config/yaml/value.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

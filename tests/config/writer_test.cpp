@@ -1,4 +1,4 @@
-#include "tessera/config/field.h"
+#include "tessera/config/fields/field.h"
 #include "tessera/config/load.h"
 #include "tests/config/config_testing.h"
 

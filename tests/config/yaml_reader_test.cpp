@@ -1,4 +1,4 @@
-#include "tessera/config/yaml_reader.h"
+#include "tessera/config/yaml/yaml_reader.h"
 
 #include "tests/config/config_testing.h"
 

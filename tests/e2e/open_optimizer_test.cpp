@@ -6,6 +6,7 @@
 
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/planner/plan.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/open_training_data.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tessera/comm/threads/run_ranks.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/optim/grad_norm.h"
 #include "tessera/optim/weight_decay.h"
 

@@ -1,4 +1,4 @@
-#include "tessera/parallel/attention_blocks.h"
+#include "tessera/parallel/context/attention_blocks.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tessera/parallel/block_kernel.h"
+#include "tessera/parallel/context/block_kernel.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Attention over ranks that hold pieces of every row, against a float64 softmax over whole rows:
 // outputs and the gradients of q, k and v, scores up to +-200.
 
-#include "tessera/parallel/context_attention.h"
+#include "tessera/parallel/context/context_attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

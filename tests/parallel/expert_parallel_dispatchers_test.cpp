@@ -1,6 +1,6 @@
 // Both dispatchers against the plain one: results, gradients, bytes.
 
-#include "tessera/parallel/expert_parallel_dispatchers.h"
+#include "tessera/parallel/experts/expert_parallel_dispatchers.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "tessera/parallel/overlapped_products.h"
+#include "tessera/parallel/tensor/overlapped_products.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tessera/comm/regions.h"
-#include "tessera/parallel/gathered_linear.h"
+#include "tessera/parallel/tensor/gathered_linear.h"
 #include "tests/comm/process_ranks.h"
 
 namespace tessera::test {

@@ -8,7 +8,7 @@
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/nn/attention/attention.h"
 #include "tessera/parallel/fully_shard.h"
-#include "tessera/parallel/tensor_parallel.h"
+#include "tessera/parallel/tensor/tensor_parallel.h"
 #include "tests/comm/dims.h"
 
 namespace tessera {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/comm/threads/run_ranks.h"
+#include "tessera/config/optimizer_kind.h"
 #include "tessera/optim/optimizers.h"
 #include "tessera/parallel/sharded_unit.h"
 

@@ -4,7 +4,7 @@
 
 #include "tessera/base/box.h"
 #include "tessera/comm/threads/run_ranks.h"
-#include "tessera/parallel/tensor_parallel_layers.h"
+#include "tessera/parallel/tensor/tensor_parallel_layers.h"
 
 namespace tessera::test {
 namespace {

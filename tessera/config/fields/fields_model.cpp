@@ -1,0 +1,115 @@
+#include "tessera/config/fields/field.h"
+
+namespace tessera {
+
+namespace {
+constexpr double kMaxSize = 1 << 30;
+}
+
+std::vector<Field> model_fields() {
+  return {
+      TESSERA_FIELD(model.model_type, kHonoured, "The family; this or architectures is needed."),
+      TESSERA_FIELD_AS(model.architectures, StringOrList, kHonoured, "Class name of the family."),
+      TESSERA_FIELD(model.vocab_size, kHonoured, "Rows of the embedding.").between(1, kMaxSize),
+      TESSERA_FIELD(model.seq_length, kHonoured,
+                    "Tokens of a sample; left out: the data's seq_length.")
+          .between(1, kMaxSize),
+      TESSERA_FIELD(model.hidden_size, kHonoured, "Width.").between(1, kMaxSize),
+      TESSERA_FIELD(model.intermediate_size, kHonoured, "Width of the feed-forward part.")
+          .between(1, kMaxSize),
+      TESSERA_FIELD(model.num_hidden_layers, kHonoured, "Decoder layers.").between(1, 1 << 16),
+      TESSERA_FIELD(model.num_attention_heads, kHonoured, "Query heads.").between(1, 1 << 20),
+      TESSERA_FIELD(model.num_key_value_heads, kHonoured,
+                    "Key and value heads; left out: num_attention_heads.")
+          .between(1, 1 << 20),
+      TESSERA_FIELD(model.head_dim, kHonoured, "Width of a head.").between(1, 1 << 20),
+      TESSERA_FIELD(model.hidden_act, kHonoured, "Activation of the gate; the four are one.")
+          .one_of("silu, swish, swiglu, fusedswiglu"),
+      TESSERA_FIELD(model.rms_norm_eps, kHonoured, "Added to the mean square.").at_least(0),
+      TESSERA_FIELD(model.rope_theta, kHonoured, "Base of the rotary frequencies.").above(0),
+      TESSERA_FIELD(model.rope_scaling.rope_type, kHonoured, "How frequencies are changed.")
+          .one_of("default, linear, llama3, yarn"),
+      TESSERA_FIELD(model.rope_scaling.factor, kHonoured, "How many times longer.").at_least(1),
+      TESSERA_FIELD(model.rope_scaling.low_freq_factor, kHonoured, "llama3.").above(0),
+      TESSERA_FIELD(model.rope_scaling.high_freq_factor, kHonoured, "llama3.").above(0),
+      TESSERA_FIELD(model.rope_scaling.original_max_position_embeddings, kHonoured,
+                    "llama3, yarn: the length before; yarn left out: max_position_embeddings.")
+          .between(1, kMaxSize),
+      TESSERA_FIELD(model.rope_scaling.mscale, kHonoured, "yarn.").at_least(0),
+      TESSERA_FIELD(model.rope_scaling.mscale_all_dim, kHonoured, "yarn.").at_least(0),
+      TESSERA_FIELD(model.rope_scaling.beta_fast, kHonoured, "yarn.").above(0),
+      TESSERA_FIELD(model.rope_scaling.beta_slow, kHonoured, "yarn.").above(0),
+      TESSERA_FIELD(model.rope_scaling.attention_factor, kHonoured,
+                    "yarn: factor on cos and sin, instead of the one from mscale.")
+          .above(0),
+      TESSERA_FIELD(model.rope_scaling.truncate, kHonoured, "yarn: whole dimensions as bounds."),
+      TESSERA_FIELD(model.max_position_embeddings, kHonoured, "Longest position of the model.")
+          .between(1, kMaxSize),
+      TESSERA_FIELD(model.position_embedding_type, kHonoured, "yarn: see rope_scaling.")
+          .one_of("rope, yarn"),
+      TESSERA_FIELD(model.attention_bias, kHonoured,
+                    "Biases of q, k, v and o; latent attention: of q_a, kv_a and o."),
+      TESSERA_FIELD(model.mlp_bias, kHonoured, "Biases of gate, up and down."),
+      TESSERA_FIELD(model.add_bias_linear, kRefused, "See attention_bias and mlp_bias."),
+      TESSERA_FIELD(model.gated_linear_unit, kRefused, "Every family is gated."),
+      TESSERA_FIELD(model.normalization, kHonoured, "Only RMSNorm.").one_of("RMSNorm"),
+      TESSERA_FIELD(model.tie_word_embeddings, kHonoured, "The head is the embedding."),
+      TESSERA_FIELD(model.qk_layernorm, kHonoured,
+                    "Norms of each head of q and k; latent attention: of what q and k are made "
+                    "from."),
+      TESSERA_FIELD(model.attention_dropout, kRefused, "The attention kernels have none."),
+      TESSERA_FIELD(model.hidden_dropout, kHonoured,
+                    "Dropout of both branches of a layer; below 1.")
+          .between(0, 1),
+      TESSERA_FIELD(model.initializer_range, kHonoured, "Standard deviation of initial weights.")
+          .at_least(0),
+      TESSERA_FIELD(model.pad_token_id, kNoEffect, "Padding is the data's (pad)."),
+      TESSERA_FIELD(model.ignore_token_id, kHonoured, "Labels of this id carry no loss."),
+      TESSERA_FIELD(model.calculate_per_token_loss, kNoEffect,
+                    "The loss is always the mean over the tokens of the global batch."),
+      TESSERA_FIELD(
+          model.chunk_loss_num, kHonoured,
+          "Into how many chunks of tokens the logits are cut, one in memory at a time; 0: "
+          "as many as keep them small.")
+          .at_least(0),
+      TESSERA_FIELD(model.activation_func_clamp_value, kRefused, "Clamp of the activation."),
+
+      TESSERA_FIELD(model.params_dtype, kHonoured, "Storage of the weights."),
+      TESSERA_FIELD(model.embedding_params_dtype, kHonoured, "Storage of the embedding."),
+      TESSERA_FIELD(model.compute_dtype, kHonoured, "Matrix products and attention."),
+      TESSERA_FIELD(model.layernorm_compute_dtype, kHonoured, "Norms."),
+      TESSERA_FIELD(model.rotary_dtype, kHonoured, "Rotary embedding."),
+
+      TESSERA_FIELD(model.use_flash_attention, kFixed, "Attention is always a flash kernel."),
+      TESSERA_FIELD(model.use_attn_mask_compression, kHonoured,
+                    "No dense causal mask; there is none anyway. Context parallelism asks for it."),
+      TESSERA_FIELD(model.use_eod_attn_mask_compression, kHonoured,
+                    "Follows create_compressed_eod_mask of the data."),
+
+      TESSERA_FIELD(model.use_sliding_window, kRefused, "Attention is causal over all tokens."),
+
+      TESSERA_UNUSED_FIELD("model.sliding_window", AnyValue,
+                           "Of use_sliding_window, which is refused."),
+      TESSERA_UNUSED_FIELD("model.window_size", AnyValue, "Attention is causal over all tokens.")
+          .refused(),
+      TESSERA_UNUSED_FIELD("model.layer_types", std::vector<std::string>, "Only full_attention.")
+          .one_of("full_attention"),
+      TESSERA_UNUSED_FIELD("model.apply_rope_fusion", bool, "Kernels of the NPU."),
+      TESSERA_UNUSED_FIELD("model.sequence_parallel", bool, "Follows tensor_parallel."),
+      TESSERA_UNUSED_FIELD("model.scaling_factor", double, "See rotary_scaling_factor."),
+      TESSERA_UNUSED_FIELD("model.softmax_compute_dtype", std::string, "Inside the kernel."),
+      TESSERA_UNUSED_FIELD("model.bias_swiglu_fusion", bool, "Kernels of the NPU."),
+      TESSERA_UNUSED_FIELD("model.fp32_residual_connection", bool, "Not read."),
+      TESSERA_UNUSED_FIELD("model.param_init_std_rules", AnyValue, "Not read."),
+      TESSERA_UNUSED_FIELD("model.bos_token_id", AnyValue, "Of generation."),
+      TESSERA_UNUSED_FIELD("model.eos_token_id", AnyValue, "Of generation."),
+      TESSERA_UNUSED_FIELD("model.use_cache", bool, "Of generation."),
+      TESSERA_UNUSED_FIELD("model.dtype", AnyValue, "See params_dtype."),
+      TESSERA_UNUSED_FIELD("model.torch_dtype", AnyValue, "See params_dtype."),
+      TESSERA_UNUSED_FIELD("model.transformers_version", AnyValue, "Not read."),
+      TESSERA_UNUSED_FIELD("model.pretraining_tp", int64_t, "Not read."),
+      TESSERA_UNUSED_FIELD("model.max_window_layers", AnyValue, "Without sliding window."),
+  };
+}
+
+}  // namespace tessera

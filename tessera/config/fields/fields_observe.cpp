@@ -1,0 +1,60 @@
+#include "tessera/config/fields/field.h"
+
+namespace tessera {
+
+std::vector<Field> observe_fields() {
+  using OptionalInts = std::optional<std::vector<int64_t>>;
+  return {
+      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.embedding_local_norm_threshold", double,
+                           "No step is skipped for a spike."),
+      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_threshold", double,
+                           "No step is skipped for a spike."),
+      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_time", double,
+                           "No step is skipped for a spike."),
+      TESSERA_FIELD_AS(monitor.train_state.local_norm, NormSelector, kNoEffect,
+                       "Norms of single gradients a micro-batch."),
+      TESSERA_FIELD(monitor.train_state.local_loss, kNoEffect, "Loss of a rank a micro-batch."),
+      TESSERA_FIELD(monitor.train_state.device_norm, kNoEffect, "Norms of a rank a step."),
+      TESSERA_FIELD(monitor.train_state.device_loss, kNoEffect, "Loss of a rank a step."),
+      TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_dir", std::string,
+                           "metrics.jsonl holds the curves."),
+      TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_log_interval", int64_t, "As above."),
+      TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_queue_size", int64_t, "As above."),
+      TESSERA_UNUSED_FIELD("monitor.tensorboard.output_dir", std::string, "As above."),
+      TESSERA_UNUSED_FIELD("monitor.tensorboard.log_interval", int64_t, "As above."),
+      TESSERA_UNUSED_FIELD("monitor.tensorboard.queue_size", int64_t, "As above."),
+      TESSERA_FIELD(monitor.moe_monitor.save_tokens_per_expert_interval, kNoEffect,
+                    "metrics.jsonl holds the counts.")
+          .at_least(1),
+      TESSERA_UNUSED_FIELD("monitor.moe_monitor.target_layers", AnyValue, "As above."),
+
+      TESSERA_FIELD(profiler.enable_profiling, kRefused, "See `tessera train --trace`."),
+      TESSERA_UNUSED_FIELD("profiler.start_step", int64_t, "See profiler.enable_profiling.")
+          .at_least(1),
+      TESSERA_UNUSED_FIELD("profiler.end_step", int64_t, "As above.").at_least(1),
+      TESSERA_UNUSED_FIELD("profiler.output_path", std::optional<std::string>, "As above."),
+      TESSERA_UNUSED_FIELD("profiler.profiler_rank", OptionalInts, "As above."),
+      TESSERA_UNUSED_FIELD("profiler.profiler_level", int64_t, "As above."),
+      TESSERA_UNUSED_FIELD("profiler.mstx", bool, "As above."),
+      TESSERA_UNUSED_FIELD("profiler.profile_memory", bool, "As above."),
+      TESSERA_UNUSED_FIELD("profiler.profile_cpu", bool, "As above."),
+      TESSERA_UNUSED_FIELD("profiler.with_stack", bool, "As above."),
+
+      TESSERA_FIELD(callbacks, kNoEffect, "A list of {type: name, ...}; none is built."),
+
+      TESSERA_UNUSED_FIELD("context.mode", int64_t, "There is one mode."),
+      TESSERA_UNUSED_FIELD("context.max_device_memory", std::string, "Memory is not reserved."),
+      TESSERA_FIELD(context.device_target, kHonoured,
+                    "Ascend: a GPU if there is one, else the CPU. GPU, CUDA: refused without one.")
+          .one_of("Ascend, CPU, GPU, CUDA"),
+
+      TESSERA_FIELD(lora_config, kRefused, "Low-rank adapters."),
+      TESSERA_FIELD(output_dir, kHonoured,
+                    "Folder of metrics.jsonl and the resolved config.yaml, relative to the "
+                    "working directory.")
+          .path_of_files(),
+      TESSERA_UNUSED_FIELD("run_mode", std::string, "Only train.").one_of("train"),
+  };
+}
+
+}  // namespace tessera

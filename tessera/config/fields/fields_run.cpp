@@ -1,0 +1,61 @@
+#include "tessera/config/fields/field.h"
+
+namespace tessera {
+
+std::vector<Field> run_fields() {
+  return {
+      TESSERA_FIELD(checkpoint.enable_save, kHonoured, "Write checkpoints."),
+      TESSERA_FIELD(checkpoint.save_path, kHonoured,
+                    "Folder of the checkpoints; empty: `<output_dir>/checkpoint`.")
+          .path_of_files(),
+      TESSERA_FIELD(
+          checkpoint.save_max, kHonoured,
+          "Checkpoints kept of this run and of those that it goes on from; older ones are removed.")
+          .at_least(1),
+      TESSERA_FIELD(checkpoint.save_interleaved_steps, kHonoured,
+                    "Save every so many steps, and at the end.")
+          .at_least(1),
+      TESSERA_FIELD(checkpoint.no_save_optim, kHonoured, "Leave the optimizer's state out."),
+      TESSERA_FIELD(checkpoint.async_save, kHonoured, "Write in the background."),
+      TESSERA_FIELD(checkpoint.prefix, kHonoured, "First part of file names; null: none."),
+      TESSERA_FIELD(
+          checkpoint.remove_redundancy, kHonoured,
+          "Every unique part is written once; false: the copies of replicas too, in files of their "
+          "own that no load needs."),
+      TESSERA_FIELD(checkpoint.load_path, kHonoured,
+                    "A checkpoint to go on from, or a Hugging Face folder to start from.")
+          .path_of_files(),
+      TESSERA_FIELD(checkpoint.resume, kHonoured,
+                    "auto: goes on from the newest complete checkpoint in the run's own folder; "
+                    "while there is none, starts as load_path says.")
+          .one_of("never, auto"),
+      TESSERA_FIELD(checkpoint.load_balanced, kHonoured,
+                    "Each unique shard is read by one rank and sent to the others."),
+      TESSERA_FIELD(checkpoint.no_load_optim, kHonoured, "Read weights only and start at step 0."),
+      TESSERA_UNUSED_FIELD("checkpoint.load_worker_number", int64_t, "Reading is not threaded."),
+      TESSERA_UNUSED_FIELD("checkpoint.save_global_layout_cache", bool,
+                           "The layout is known, not collected."),
+      TESSERA_FIELD(checkpoint.reshard_worker_num, kFixed, "Reading is not threaded.").at_least(1),
+
+      TESSERA_FIELD(training.steps, kHonoured, "Optimizer updates.").at_least(1),
+      TESSERA_FIELD(training.local_batch_size, kHonoured,
+                    "Sequences of a micro-batch on one data-parallel rank.")
+          .between(1, 1 << 24),
+      TESSERA_FIELD(training.global_batch_size, kHonoured,
+                    "Sequences of an update, over all data-parallel ranks. Rounded down to a "
+                    "multiple of data parallel x local_batch_size.")
+          .between(1, 1 << 30),
+      TESSERA_FIELD(training.max_norm, kHonoured,
+                    "Gradients are scaled down to this global norm; 0 or less: never."),
+      TESSERA_FIELD(training.seed, kHonoured, "Seed of initial weights and dropout."),
+      TESSERA_FIELD(training.deterministic, kFixed,
+                    "Runs repeat bitwise anyway; on CUDA but for the backward of "
+                    "libtorch's attention kernel."),
+      TESSERA_FIELD(training.timeout_seconds, kHonoured,
+                    "A collective that waits longer than this fails.")
+          .above(0),
+      TESSERA_FIELD(training.rampup_batch_size, kRefused, "Growth of the global batch."),
+  };
+}
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#include "tessera/parallel/tensor/tensor_parallel_layers.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/comm/regions.h"
+#include "tessera/nn/kernels/products.h"
+#include "tessera/parallel/tensor/gathered_linear.h"
+#include "tessera/parallel/tensor/overlapped_products.h"
+
+namespace tessera {
+
+ColumnProjections::ColumnProjections(Projections&& plain, ProcessGroup group, bool overlap)
+    : Projections(std::move(plain)), group(std::move(group)), overlap(overlap) {}
+
+at::Tensor ColumnProjections::stacked(const at::Tensor& x_TI) {
+  if (overlap) return overlapped_column_product(x_TI, weight.value, bias.value, group);
+  return GatheredInput(x_TI, group).linear(weight.value, bias.value);
+}
+
+void ColumnProjections::forward(const at::Tensor& x_TI, const Receive& receive) {
+  if (!in_turn) {
+    const auto outputs = stacked(x_TI).split_with_sizes(part_rows, 1);
+    for (size_t part = 0; part < outputs.size(); ++part) receive(part, outputs[part]);
+    return;
+  }
+  GatheredInput input(x_TI, group);
+  int64_t row = 0;
+  for (size_t part = 0; part < part_rows.size(); ++part) {
+    const int64_t rows = part_rows[part];
+    receive(part, input.linear(weight.value.narrow(0, row, rows),
+                               bias.present() ? bias.value.narrow(0, row, rows) : at::Tensor()));
+    row += rows;
+  }
+}
+
+RowLinear::RowLinear(Linear&& plain, ProcessGroup group, bool overlap)
+    : Linear(std::move(plain)), group(std::move(group)), overlap(overlap) {}
+
+at::Tensor RowLinear::forward(const at::Tensor& x_TI) {
+  const at::Tensor y_TO = overlap ? overlapped_row_product(x_TI, weight.value, group)
+                                  : scatter_to_sp(affine(x_TI, weight.value, {}), group);
+  return bias.present() ? y_TO + bias.value : y_TO;
+}
+
+VocabularyEmbedding::VocabularyEmbedding(Embedding&& plain, ProcessGroup group)
+    : Embedding(std::move(plain)), group(std::move(group)) {}
+
+at::Tensor VocabularyEmbedding::forward(const at::Tensor& ids_T) {
+  const Range own = part_of(weight.parts.front().shape.front(), group.size(), group.rank());
+  if (own.size() == 0) {  // a vocabulary smaller than the group
+    const at::Tensor zeros = at::zeros({ids_T.size(0), weight.value.size(1)},
+                                       weight.value.options().requires_grad(false));
+    return scatter_to_sp(zeros + weight.value.sum(), group);
+  }
+  const at::Tensor other = (ids_T < own.begin).logical_or_(ids_T >= own.end);
+  const at::Tensor rows_TH = Embedding::forward((ids_T - own.begin).masked_fill_(other, 0));
+  return scatter_to_sp(rows_TH.masked_fill(other.unsqueeze(1), 0), group);
+}
+
+}  // namespace tessera
