@@ -39,8 +39,11 @@ struct TrainingConfig {
   double max_norm = 1.0;          // <= 0: no clipping
   int64_t seed = 42;
   bool deterministic = false;
-  double timeout_seconds = 600.0;                         // a collective that waits longer fails
-  std::optional<std::vector<int64_t>> rampup_batch_size;  // only null is built
+  double timeout_seconds = 600.0;  // a collective that waits longer fails
+  /// [first batch, increment, samples over which it grows]: see BatchRamp.
+  std::optional<std::vector<int64_t>> rampup_batch_size;
+  bool use_skip_step_on_nan = false;          // a step whose norm is not finite updates nothing
+  int64_t max_consecutive_skipped_steps = 0;  // this many in a row end the run; 0: no limit
 
   bool operator==(const TrainingConfig&) const = default;
 };
@@ -173,6 +176,7 @@ struct DataloaderConfig {
 
 struct TrainDatasetConfig {
   bool drop_remainder = true;
+  bool balance_enabled = false;  // deal the micro-batches of an update by their attention work
   DataloaderConfig dataloader;
 
   bool operator==(const TrainDatasetConfig&) const = default;
@@ -183,7 +187,8 @@ struct RecomputeConfig {
   std::string mode = "None";  // None, full, select
   std::optional<std::vector<std::string>> full_recompute_layer;
   std::optional<std::map<std::string, std::vector<std::string>>> select_module;
-  std::optional<std::vector<std::string>> exclude_op;
+  /// Pattern of a module's path -> layers: kept, although what surrounds it is recomputed.
+  std::optional<std::map<std::string, std::vector<std::string>>> exclude_op;
 
   bool operator==(const RecomputeConfig&) const = default;
 };
@@ -204,7 +209,7 @@ struct SwapConfig {
 struct TrainStateConfig {
   std::vector<std::string> local_norm;  // name substrings; {""} : all
   bool local_loss = false;
-  bool device_norm = false;
+  std::vector<std::string> device_norm;  // as local_norm
   bool device_loss = false;
 
   bool operator==(const TrainStateConfig&) const = default;
@@ -231,6 +236,8 @@ struct ProfilerConfig {
 
 struct CallbackConfig {
   std::string type;
+  int64_t step_interval = 1;   // MaxLogitsMonitor
+  bool enable_logging = true;  // likewise
 
   bool operator==(const CallbackConfig&) const = default;
 };

@@ -31,6 +31,15 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// An item of `model.param_init_std_rules`: weights whose name begins with a match of `target`
+/// start with this standard deviation.
+struct InitStdRule {
+  std::string target;  // a regular expression
+  double init_method_std = 0.0;
+
+  bool operator==(const InitStdRule&) const = default;
+};
+
 /// `model`: after load_config every field holds its final value, from the YAML, else from the
 /// config.json at checkpoint.load_path, else from the family's defaults.
 struct ModelConfig {
@@ -66,6 +75,7 @@ struct ModelConfig {
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
   double initializer_range = 0.02;
+  std::vector<InitStdRule> param_init_std_rules;  // the last that matches decides
   int64_t pad_token_id = 0;
   int64_t ignore_token_id = -100;
   bool calculate_per_token_loss = false;
@@ -87,7 +97,8 @@ struct ModelConfig {
   bool use_sliding_window = false;  // only false is built
 
   // Multi-head latent attention.
-  std::optional<int64_t> q_lora_rank;  // none: one full-rank query projection
+  std::optional<bool> multi_latent_attention;  // follows from the family; none: not said
+  std::optional<int64_t> q_lora_rank;          // none: one full-rank query projection
   int64_t kv_lora_rank = 512;
   int64_t qk_nope_head_dim = 128;
   int64_t qk_rope_head_dim = 64;

@@ -66,9 +66,7 @@ void check_recompute(Checker& check) {
   if (has_layers) check_specs(check, kLayers, "", *r.full_recompute_layer);
   if (has_modules) check_modules(check, kModules, *r.select_module);
   if (has_modules && r.mode == "select") check_matches(check, kModules, *r.select_module);
-  if (r.exclude_op && std::ranges::any_of(*r.exclude_op, &std::string::empty)) {
-    check.error("recompute.exclude_op", "holds an empty name");
-  } else if (r.exclude_op && !r.exclude_op->empty()) {
+  if (r.exclude_op && !r.exclude_op->empty()) {
     check.error("recompute.exclude_op", "must be empty: select_module says what is kept");
   }
 
