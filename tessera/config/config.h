@@ -44,6 +44,8 @@ struct TrainingConfig {
   std::optional<std::vector<int64_t>> rampup_batch_size;
   bool use_skip_step_on_nan = false;          // a step whose norm is not finite updates nothing
   int64_t max_consecutive_skipped_steps = 0;  // this many in a row end the run; 0: no limit
+  int64_t eval_interval = 0;  // updates between two evaluations on eval_dataset; 0: none
+  int64_t eval_iters = 0;     // steps of an evaluation of each set; 0: the whole set once
 
   bool operator==(const TrainingConfig&) const = default;
 };
@@ -163,13 +165,39 @@ struct DatasetConfig {
   bool operator==(const DatasetConfig&) const = default;
 };
 
+/// A step of an HFDataLoader: its arguments as text, by name, a single value as a list of one.
+struct DataHandler {
+  std::string type;
+  std::map<std::string, std::vector<std::string>> args;
+
+  bool operator==(const DataHandler&) const = default;
+};
+
 struct DataloaderConfig {
-  std::string type;  // BlendedMegatronDatasetDataLoader; empty: not given
+  std::string type;  // BlendedMegatronDatasetDataLoader or HFDataLoader; empty: not given
   std::string datasets_type = "GPTDataset";
   std::vector<int64_t> sizes;  // samples asked of train, valid, test; empty: not given
   std::vector<std::string> column_names = {"input_ids", "labels"};
   bool shuffle = false;  // an order of (data seed) on top of the index's own
   DatasetConfig config;
+
+  // HFDataLoader alone; token files are made of its rows before the first step.
+  std::string load_func = "load_dataset";  // load_dataset, load_from_disk
+  std::optional<std::string> path;         // json, csv, parquet, arrow, text
+  std::optional<std::vector<std::string>> data_files;
+  std::optional<std::string> data_dir;
+  std::optional<std::string> dataset_path;  // of load_from_disk
+  std::optional<std::string> part;          // key `split`: only train
+  std::vector<DataHandler> handler;         // in the order in which they are applied
+  std::optional<std::string> tokenizer;     // a folder or a tokenizer.json
+  std::optional<std::string> chat_template;
+  std::string packing;                      // empty: a row a conversation; pack, truncate
+  std::string too_long = "cut";             // cut, drop
+  int64_t seq_length = 0;                   // tokens of a row; resolved into config.seq_length
+  bool streaming = false;                   // rows are read as they come; `size` of them
+  int64_t size = 0;                         // rows of a stream; 0: all
+  bool create_attention_mask = false;       // documents of a packed row do not see each other
+  bool create_compressed_eod_mask = false;  // the same
 
   bool operator==(const DataloaderConfig&) const = default;
 };
@@ -180,6 +208,14 @@ struct TrainDatasetConfig {
   DataloaderConfig dataloader;
 
   bool operator==(const TrainDatasetConfig&) const = default;
+};
+
+/// One set of `eval_dataset`, which is a single one or a list. Named in metrics and on the console.
+struct EvalDatasetConfig {
+  std::string name = "valid";
+  DataloaderConfig dataloader;
+
+  bool operator==(const EvalDatasetConfig&) const = default;
 };
 
 /// Layer specs are strings "n" or "a-b", ascending and disjoint; MTP layers follow the decoder's.
@@ -263,6 +299,7 @@ struct Config {
   OptimizerConfig optimizer;
   LrSchedulerConfig lr_scheduler;
   TrainDatasetConfig train_dataset;
+  std::vector<EvalDatasetConfig> eval_dataset;
   ModelConfig model;
   RecomputeConfig recompute;
   RecomputeCommConfig recompute_comm;
