@@ -95,6 +95,16 @@ struct ParallelismConfig {
 
 struct OptimizerKind;
 
+/// Coefficients a, b, c of one or more iterations of Newton-Schulz.
+struct NewtonSchulzTriple {
+  double a = 0.0;
+  double b = 0.0;
+  double c = 0.0;
+  int64_t count = 0;  // iterations with them; 0: optimizer.ns_steps
+
+  bool operator==(const NewtonSchulzTriple&) const = default;
+};
+
 struct OptimizerConfig {
   std::string type = "AdamW";                 // of `kind`
   std::shared_ptr<const OptimizerKind> kind;  // set by load_config: null for an unknown type
@@ -105,8 +115,21 @@ struct OptimizerConfig {
   std::optional<std::vector<std::string>> weight_decay_exclude;
   bool amsgrad = false;
   bool maximize = false;
-  bool enable_cpu_offload = false;  // only false is built
-  double momentum = 0.0;            // SGD
+  bool enable_cpu_offload = false;
+  double momentum = 0.0;                 // none given: kind->default_momentum
+  std::string moment_dtype = "float32";  // of large tensors: float32, bfloat16, int8
+
+  // Muon
+  double matched_adamw_rms = 0.2;
+  bool nesterov = true;
+  int64_t ns_steps = 5;
+  std::vector<NewtonSchulzTriple> ns_coefficients = {{3.4445, -4.7750, 2.0315}};
+  std::vector<double> adamw_betas = {0.95, 0.95};
+  double adamw_eps = 1e-8;
+  std::optional<std::vector<std::string>> adamw_include;  // none: embedding, head, routers
+  bool qk_clip_enabled = true;
+  double qk_clip_threshold = 100.0;
+  std::string comm_strategy = "allgather";  // allgather, allgather_deredundency
 
   bool operator==(const OptimizerConfig&) const = default;
 };
