@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/config/fields/field.h"
-#include "tessera/config/fields/field.rules.h"
+#include "tessera/config/fields/field_rules.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {

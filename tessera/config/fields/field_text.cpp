@@ -1,4 +1,4 @@
-#include "tessera/config/fields/field.text.h"
+#include "tessera/config/fields/field_text.h"
 
 #include "tessera/base/error.h"
 #include "tessera/config/fields/field.h"

@@ -5,7 +5,7 @@
 
 #include "tessera/config/family.h"
 #include "tessera/config/fields/field.h"
-#include "tessera/config/fields/field.rules.h"
+#include "tessera/config/fields/field_rules.h"
 #include "tessera/config/fields/lr_schedule_keys.h"
 #include "tessera/config/optimizer_kind.h"
 

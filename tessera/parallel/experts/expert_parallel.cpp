@@ -1,7 +1,7 @@
 #include "tessera/parallel/experts/expert_parallel.h"
 
 #include "tessera/nn/experts/moe.h"
-#include "tessera/parallel/experts/expert_parallel.dispatchers.h"
+#include "tessera/parallel/experts/expert_parallel_dispatchers.h"
 
 namespace tessera {
 namespace {

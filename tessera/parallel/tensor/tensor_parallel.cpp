@@ -2,8 +2,8 @@
 
 #include "tessera/base/log.h"
 #include "tessera/layout/placement.h"
-#include "tessera/parallel/tensor/tensor_parallel.layers.h"
-#include "tessera/parallel/tensor/tensor_parallel.mla.h"
+#include "tessera/parallel/tensor/tensor_parallel_layers.h"
+#include "tessera/parallel/tensor/tensor_parallel_mla.h"
 
 namespace tessera {
 namespace {
