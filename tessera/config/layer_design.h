@@ -26,6 +26,18 @@ struct LayerNorm {
   bool operator==(const LayerNorm&) const = default;
 };
 
+/// The scale that a norm's weight w stands for.
+enum class NormScale { kWeight, kOnePlusWeight };
+
+/// What a norm of q and of k is taken over.
+enum class QkNormSpan { kHead, kAllHeads };
+
+/// Between gate and up of a feed-forward part: f(gate) * up.
+enum class Activation {
+  kSilu,     // SwiGLU
+  kGeluTanh  // the tanh approximation of GELU
+};
+
 /// Whether something is in every model of a family, in none, or as the file asks.
 enum class Presence { kNever, kAlways, kAsAsked };
 
@@ -40,6 +52,11 @@ struct ProjectionBiases {
 
 struct LayerDesign {
   AttentionKind attention = AttentionKind::kHeads;
+  NormScale norm_scale = NormScale::kWeight;
+  QkNormSpan qk_norm_span = QkNormSpan::kHead;
+  bool rotary_pairs_neighbours = false;  // dimensions 2i and 2i + 1, not i and i + half
+  bool attention_sinks = false;          // one more logit a head, whose share is dropped
+  bool scaled_embedding = false;         // times the square root of hidden_size
   std::vector<LayerNorm> norms = {{NormPlace::kBeforeAttention, "input_layernorm"},
                                   {NormPlace::kQuery, "self_attn.q_norm"},
                                   {NormPlace::kKey, "self_attn.k_norm"},

@@ -16,7 +16,7 @@ struct Family;
 
 /// `model.rope_scaling`; a file without it has rope_type "default".
 struct RopeScaling {
-  std::string rope_type = "default";  // default, linear, llama3, yarn
+  std::string rope_type = "default";  // default, linear, dynamic, llama3, yarn, longrope
   double factor = 1.0;
   double low_freq_factor = 1.0;                             // llama3
   double high_freq_factor = 4.0;                            // llama3
@@ -27,6 +27,8 @@ struct RopeScaling {
   double beta_slow = 1.0;                                   // yarn
   std::optional<double> attention_factor;  // yarn: replaces the factor on cos and sin
   bool truncate = true;                    // yarn: whole dimensions as the ends of the ramp
+  std::vector<double> short_factor;        // longrope: divides the frequency of each pair in
+  std::vector<double> long_factor;         // sequences up to the original length, and beyond it
 
   bool operator==(const RopeScaling&) const = default;
 };
@@ -62,6 +64,8 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
+  std::optional<double> rope_local_base_freq;  // base of layers with a window; none: rope_theta
+  double partial_rotary_factor = 1.0;          // how much of a head is rotated
   int64_t max_position_embeddings = 32768;
   std::string position_embedding_type = "rope";           // rope, yarn
   bool attention_bias = false;                            // see ProjectionBiases
@@ -81,6 +85,9 @@ struct ModelConfig {
   bool calculate_per_token_loss = false;
   int64_t chunk_loss_num = 0;
   std::optional<double> activation_func_clamp_value;
+  std::optional<double> query_pre_attn_scalar;    // scores times its -1/2; none: the head size
+  std::optional<double> attn_logit_softcapping;   // a score s becomes c tanh(s / c)
+  std::optional<double> final_logit_softcapping;  // likewise the logits
 
   // Precision.
   DType params_dtype = DType::kFloat32;
@@ -94,7 +101,10 @@ struct ModelConfig {
   bool use_flash_attention = true;
   bool use_attn_mask_compression = false;
   bool use_eod_attn_mask_compression = false;
-  bool use_sliding_window = false;  // only false is built
+  bool use_sliding_window = false;
+  std::optional<int64_t> sliding_window;     // a token sees itself and this many less one before it
+  std::vector<std::string> layer_types;      // sliding_attention or full_attention, one a layer
+  std::optional<int64_t> max_window_layers;  // these first layers have no window
 
   // Multi-head latent attention.
   std::optional<bool> multi_latent_attention;  // follows from the family; none: not said

@@ -15,9 +15,10 @@ enum class ParamRole {
   kAttnKBias,
   kAttnVBias,
   kAttnOBias,
-  kQNorm,  // [head_dim]; MLA: [q_lora_rank]
-  kKNorm,  // [head_dim]; MLA: [kv_lora_rank]
-  kMlaQA,  // [q_lora_rank, hidden]
+  kAttnSink,  // [heads]
+  kQNorm,     // [head_dim] or [heads * head_dim]; MLA: [q_lora_rank]
+  kKNorm,     // [head_dim] or [kv_heads * head_dim]; MLA: [kv_lora_rank]
+  kMlaQA,     // [q_lora_rank, hidden]
   kMlaQABias,
   kMlaQB,   // [heads * (nope + rope), q_lora_rank]; without q_lora_rank [.., hidden]
   kMlaKvA,  // [kv_lora_rank + rope, hidden]
@@ -29,12 +30,16 @@ enum class ParamRole {
   kMlpGateBias,
   kMlpUpBias,
   kMlpDownBias,
-  kRouter,      // [experts, hidden]
-  kRouterBias,  // [experts], moved by counts, not by gradients
-  kExpertGate,  // [moe_intermediate, hidden], one expert
+  kRouter,        // [experts, hidden]
+  kRouterBias,    // [experts], moved by counts, not by gradients
+  kRouterOffset,  // [experts], added to the router's product and trained
+  kExpertGate,    // [moe_intermediate, hidden], one expert
   kExpertUp,
-  kExpertDown,  // [hidden, moe_intermediate]
-  kSharedGate,  // [shared_intermediate, hidden]
+  kExpertDown,      // [hidden, moe_intermediate]
+  kExpertGateBias,  // [moe_intermediate], one expert
+  kExpertUpBias,
+  kExpertDownBias,  // [hidden], one expert
+  kSharedGate,      // [shared_intermediate, hidden]
   kSharedUp,
   kSharedDown,
   kSharedExpertGate,  // [1, hidden]

@@ -59,6 +59,9 @@ struct LayerContext {
 
   at::Tensor rope_cos;  // [tokens, rotary_dim / 2], in rotary_dtype, made once per micro-batch
   at::Tensor rope_sin;
+  at::Tensor
+      window_rope_cos;  // of layers with a window where their base is another; else undefined
+  at::Tensor window_rope_sin;
 };
 
 }  // namespace tessera
