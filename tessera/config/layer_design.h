@@ -2,6 +2,7 @@
 
 // What a family decides about its decoder layers and no key of the file can change.
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,12 +33,6 @@ enum class NormScale { kWeight, kOnePlusWeight };
 /// What a norm of q and of k is taken over.
 enum class QkNormSpan { kHead, kAllHeads };
 
-/// Between gate and up of a feed-forward part: f(gate) * up.
-enum class Activation {
-  kSilu,     // SwiGLU
-  kGeluTanh  // the tanh approximation of GELU
-};
-
 /// Whether something is in every model of a family, in none, or as the file asks.
 enum class Presence { kNever, kAlways, kAsAsked };
 
@@ -45,9 +40,22 @@ enum class Presence { kNever, kAlways, kAsAsked };
 struct ProjectionBiases {
   Presence qkv = Presence::kAsAsked;  // kLatent: of the products to the latent vectors
   Presence output = Presence::kAsAsked;
-  Presence mlp = Presence::kAsAsked;  // gate, up and down of a layer without experts
+  Presence mlp = Presence::kAsAsked;    // gate, up and down of a layer without experts
+  Presence experts = Presence::kNever;  // gate, up and down of every routed expert
+  Presence router = Presence::kNever;   // of the router's product
 
   bool operator==(const ProjectionBiases&) const = default;
+};
+
+/// A tensor of the published model that holds several of ours, one after the other in its rows.
+/// Those of experts have the expert as their first dimension.
+struct PublishedStack {
+  std::string name;  // relative to the layer
+  std::vector<ParamRole> parts;
+  bool transposed = false;   // [in, out] instead of [out, in]
+  bool alternating = false;  // row i of each part, then row i + 1 of each
+
+  bool operator==(const PublishedStack&) const = default;
 };
 
 struct LayerDesign {
@@ -57,6 +65,14 @@ struct LayerDesign {
   bool rotary_pairs_neighbours = false;  // dimensions 2i and 2i + 1, not i and i + half
   bool attention_sinks = false;          // one more logit a head, whose share is dropped
   bool scaled_embedding = false;         // times the square root of hidden_size
+  /// A gated part computes gate * sigmoid(gate_slope * gate) * (up + up_shift).
+  double gate_slope = 1.0;
+  double up_shift = 0.0;
+  /// Which layers have a window where the file does not say it by layer_types: 0: all, n: all but
+  /// every n-th. `asks_for_window`: only with use_sliding_window, and not the first
+  /// max_window_layers.
+  int64_t full_attention_every = 0;
+  bool asks_for_window = false;
   std::vector<LayerNorm> norms = {{NormPlace::kBeforeAttention, "input_layernorm"},
                                   {NormPlace::kQuery, "self_attn.q_norm"},
                                   {NormPlace::kKey, "self_attn.k_norm"},
@@ -65,6 +81,7 @@ struct LayerDesign {
   /// Published names of weights where they are not the usual ones (layout/weight_names.h), relative
   /// to the layer for weights in layers; "{e}" stands for the expert.
   std::map<ParamRole, std::string> weight_names;
+  std::vector<PublishedStack> stacks;
 
   bool operator==(const LayerDesign&) const = default;
 };
