@@ -21,7 +21,7 @@ fail() { echo "setup: $*" >&2; exit 1; }
 
 packages=(
   g++ cmake ninja-build ccache mold git make
-  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+  libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libsentencepiece-dev sentencepiece
   zlib1g-dev libzstd-dev liblzma-dev libbz2-dev
   libgtest-dev libgmock-dev

@@ -1,16 +1,27 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
+
+#include "tessera/launcher/flags.h"
 
 namespace tessera {
 
-/// What the chosen command does; returns the exit code.
-using Command = std::function<int()>;
+/// A command of `tessera`. Its flags write into values that `run` reads.
+struct Command {
+  std::string name;
+  std::string does;  // one line
+  std::vector<Flag> flags;
+  std::string end;           // of its help: examples
+  std::function<int()> run;  // returns the exit code
+};
 
-// Each adds its commands to the application; the one that is chosen sets `command`.
-void add_engine_commands(CLI::App& app, Command& command);  // train, parity, export
-void add_plan_command(CLI::App& app, Command& command);     // plan
-void add_data_commands(CLI::App& app, Command& command);    // preprocess, inspect
+Command train_command();
+Command plan_command();
+Command parity_command();
+Command preprocess_command();
+Command inspect_command();
+Command export_command();
 
 }  // namespace tessera

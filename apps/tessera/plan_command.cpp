@@ -5,6 +5,7 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/launcher/engine_flags.h"
 #include "tessera/launcher/preflight.h"
 #include "tessera/planner/plan.h"
 
@@ -42,55 +43,58 @@ void write_or_throw(const std::string& path, const std::string& text) {
   if (!file) throw ConfigError("cannot write " + path);
 }
 
+struct PlanFlags {
+  std::string config;
+  int64_t ranks = 1;
+  std::vector<std::string> overrides;
+  bool json = false;
+  std::string svg;
+};
+
+int plan(const PlanFlags& flags) {
+  PreflightOptions options;
+  options.world = flags.ranks;
+  options.to_run = false;
+  const Preflight checked = preflight(flags.config, flags.overrides, options);
+  if (flags.json && !checked.ok()) {
+    print_result(errors_as_json(checked));
+    return static_cast<int>(ExitCode::kConfig);
+  }
+  report_or_throw(checked, flags.config);
+  if (!flags.svg.empty()) write_or_throw(flags.svg, pipeline_svg(checked.config, flags.ranks));
+  const Plan result = make_plan(checked.config, flags.ranks, /*processes=*/false, checked.data);
+  print_result(flags.json ? to_json(result) : to_text(result));
+  return 0;
+}
+
 }  // namespace
 
-void add_plan_command(CLI::App& app, Command& command) {
-  struct Flags {
-    std::string config;
-    int64_t ranks = 1;
-    std::vector<std::string> overrides;
-    bool json = false;
-    std::string svg;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* plan = app.add_subcommand(
-      "plan", "says without devices what a run will be: layout, batch, memory, bytes; all errors");
-  plan->add_option("--config", flags->config, "the configuration, a YAML file")->required();
-  plan->add_option("--ranks", flags->ranks, "the world size")
-      ->required()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  plan->add_option("--set", flags->overrides, "section.field=value: replaces one value; repeatable")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  plan->add_flag("--json", flags->json, "the whole plan, or all errors, as one JSON object");
-  plan->add_option("--svg", flags->svg, "writes the timeline of the pipeline to this file");
-  plan->footer(
-      "Token files or a device that are not there are warnings: a plan needs neither.\n\n"
-      "Examples:\n"
-      "  tessera plan --config configs/hsdp.yaml --ranks 16\n"
-      "  tessera plan --config configs/pp_list.yaml --ranks 8 --svg pipeline.svg\n"
-      "  tessera plan --config x.yaml --ranks 8 --set parallelism.tensor_parallel=2 --json");
-  plan->callback([flags, &command] {
-    command = [flags] {
-      PreflightOptions options;
-      options.world = flags->ranks;
-      options.to_run = false;
-      const Preflight checked = preflight(flags->config, flags->overrides, options);
-      if (flags->json && !checked.ok()) {
-        print_result(errors_as_json(checked));
-        return static_cast<int>(ExitCode::kConfig);
-      }
-      report_or_throw(checked, flags->config);
-      if (!flags->svg.empty()) {
-        write_or_throw(flags->svg, pipeline_svg(checked.config, flags->ranks));
-      }
-      const Plan result =
-          make_plan(checked.config, flags->ranks, /*processes=*/false, checked.data);
-      print_result(flags->json ? to_json(result) : to_text(result));
-      return 0;
-    };
-  });
+Command plan_command() {
+  const auto flags = std::make_shared<PlanFlags>();
+  return {"plan",
+          "says without devices what a run will be: layout, batch, memory, bytes; all errors",
+          {config_flag(flags->config),
+           {.name = "--ranks",
+            .value = "N",
+            .help = "the world size",
+            .target = &flags->ranks,
+            .required = true,
+            .least = 1},
+           override_flag(flags->overrides),
+           {.name = "--json",
+            .help = "the whole plan, or all errors, as one JSON object",
+            .target = &flags->json},
+           {.name = "--svg",
+            .value = "FILE",
+            .help = "writes the timeline of the pipeline to this file",
+            .target = &flags->svg,
+            .path = true}},
+          "Token files or a device that are not there are warnings: a plan needs neither.\n\n"
+          "Examples:\n"
+          "  tessera plan --config configs/hsdp.yaml --ranks 16\n"
+          "  tessera plan --config configs/pp_list.yaml --ranks 8 --svg pipeline.svg\n"
+          "  tessera plan --config x.yaml --ranks 8 --set parallelism.tensor_parallel=2 --json",
+          [flags] { return plan(*flags); }};
 }
 
 }  // namespace tessera

@@ -60,6 +60,8 @@ void become_engine(const std::vector<std::string>& command, const WorldOfProcess
     set("MASTER_ADDR", worker.master_addr);
     set("MASTER_PORT", std::to_string(worker.master_port));
     set("TESSERA_JOB_ID", worker.job_id);
+    ::unsetenv(
+        "TORCHELASTIC_USE_AGENT_STORE");  // MASTER_PORT is no longer that of torchrun's store
   } else {
     // Thread ranks: a launcher's variables around this process are not for it.
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {

@@ -115,6 +115,7 @@ std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
       {"LOCAL_WORLD_SIZE", std::to_string(flags.local_worker_num)},
       {"MASTER_ADDR", flags.master_addr},
       {"MASTER_PORT", port},
+      {"TORCHELASTIC_USE_AGENT_STORE", ""},  // of a torchrun around this msrun
       {"TESSERA_JOB_ID", assignment.job_id},
       {"MS_ROLE", "MS_WORKER"},
       {"MS_SCHED_HOST", flags.master_addr},

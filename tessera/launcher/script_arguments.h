@@ -3,13 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/launcher/engine_flags.h"
+
 namespace tessera {
 
 /// What the training script (run_mindformer.py, or `tessera train` as a worker) was given.
-struct ScriptArguments {
-  std::string config;
-  std::vector<std::string> overrides;  // --set section.field=value
-  std::string trace;                   // empty: none
+struct ScriptArguments : TrainFlags {
   std::vector<std::string> no_effect;  // flags of the reference that change nothing here
   bool help = false;
 };
@@ -22,7 +21,7 @@ ScriptArguments parse_script_arguments(const std::vector<std::string>& arguments
 /// The help text of run_mindformer.py.
 std::string script_help();
 
-/// The arguments of tessera-engine for such a run, its path first.
+/// The command line of tessera-engine for such a run, its path first.
 std::vector<std::string> engine_command(const ScriptArguments& script);
 
 }  // namespace tessera

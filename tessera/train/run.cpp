@@ -60,8 +60,8 @@ int64_t world_of(const RunOptions& options) {
 at::Device device_of_rank(const Config& config, const RunOptions& options) {
   RankPlace place;
   if (options.worker) {
-    place.local_rank = options.worker->local_rank;
-    place.local_processes = options.worker->local_world;
+    place.local_rank = static_cast<int>(options.worker->local_rank);
+    place.local_processes = static_cast<int>(options.worker->local_world);
   } else {
     place.thread_ranks = static_cast<int>(options.thread_ranks);
   }
@@ -111,11 +111,11 @@ int run_training(const Config& config, const RunOptions& options) {
     if (!options.trace.empty()) write_trace(options.trace, timeline, world);
   };
   if (options.worker) {
-    const WorkerPlace& w = *options.worker;
+    const WorkerEnvironment& w = *options.worker;
     if (device.is_cpu()) at::set_num_threads(threads_of_rank(options));
-    const auto world =
-        join_process_world({w.rank, w.world, w.master_addr, w.master_port, w.job,
-                            config.training.timeout_seconds, /*shared_memory=*/true, device});
+    const auto world = join_process_world(
+        {static_cast<int>(w.rank), static_cast<int>(w.world), w.master_addr, w.master_port,
+         w.job_id, config.training.timeout_seconds, /*shared_memory=*/true, device});
     end_after_a_step_on_signals();
     rank_main(world);
   } else if (device.is_cpu()) {

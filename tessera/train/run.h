@@ -7,24 +7,14 @@
 #include <string>
 
 #include "tessera/config/config.h"
+#include "tessera/launcher/worker_environment.h"
 #include "tessera/train/faults.h"
 
 namespace tessera {
 
-/// Where a process stands among others, from its launcher's environment.
-struct WorkerPlace {
-  int rank = 0;
-  int world = 1;
-  int local_rank = 0;   // among the workers of its host
-  int local_world = 1;  // workers of its host
-  std::string master_addr;
-  int master_port = 0;
-  std::string job;  // so that two jobs never meet in one store
-};
-
 struct RunOptions {
-  int64_t thread_ranks = 1;           // without `worker`: ranks as threads of this process
-  std::optional<WorkerPlace> worker;  // this process is one rank of several
+  int64_t thread_ranks = 1;                 // without `worker`: ranks as threads of this process
+  std::optional<WorkerEnvironment> worker;  // this process is one rank of several
   Faults faults;
   std::string trace;  // file for the timelines of all ranks; empty: none
 };

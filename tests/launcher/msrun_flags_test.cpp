@@ -92,14 +92,14 @@ TEST(MsrunFlags, EverythingWrongAtOnce) {
   const std::string text = refusal({"--worker_num=4", "--local_worker_num=5", "--master_port=80",
                                     "--join=maybe", "--cluster_time_out=0", "--node_rank=-2"});
   EXPECT_THAT(text, HasSubstr("--local_worker_num=5: must be 1 to worker_num (4)"));
-  EXPECT_THAT(text, HasSubstr("--master_port=80: must be 1024 to 65535"));
+  EXPECT_THAT(text, HasSubstr("--master_port=80: must be a whole number, 1024 to 65535"));
   EXPECT_THAT(text, HasSubstr("--join=maybe: must be True or False"));
-  EXPECT_THAT(text, HasSubstr("--cluster_time_out=0: must be at least 1 second"));
+  EXPECT_THAT(text, HasSubstr("--cluster_time_out=0: must be a whole number, at least 1"));
   EXPECT_THAT(text, HasSubstr("--node_rank=-2"));
 }
 
 TEST(MsrunFlags, RefusedWithTheReason) {
-  EXPECT_THAT(refusal({"--worker_num=0"}), HasSubstr("must be at least 1"));
+  EXPECT_THAT(refusal({"--worker_num=0"}), HasSubstr("--worker_num=0: must be a whole number"));
   EXPECT_THAT(refusal({"--worker_num=many"}), HasSubstr("--worker_num"));
   EXPECT_THAT(refusal({"--sim_level=1"}), HasSubstr("tessera plan"));
   EXPECT_THAT(refusal({"--sim_rank_id=0"}), HasSubstr("tessera plan"));
@@ -109,6 +109,23 @@ TEST(MsrunFlags, RefusedWithTheReason) {
   EXPECT_THAT(refusal({"--worker_num=16", "--local_worker_num=8", "--node_rank=2"}),
               HasSubstr("make nodes 0 to 1"));
   EXPECT_THAT(refusal({"--join=True"}, /*with_script=*/false), HasSubstr("no script"));
+}
+
+TEST(MsrunFlags, AFlagWithoutAValueTakesNotTheNext) {
+  for (const char* flag : {"--log_dir", "--master_addr", "--join", "--bind_core", "--worker_num",
+                           "--worker_log_name", "--tail_worker_log"}) {
+    const std::string name = flag;
+    EXPECT_THAT(refusal({name + "=", "--join=True"}), HasSubstr(name + "=: has no value"));
+    EXPECT_THAT(refusal({name, "", "--join=True"}), HasSubstr(name + "=: has no value"));
+    EXPECT_THAT(refusal({name, "--join=True"}), HasSubstr("the next flag follows, --join=True"));
+  }
+  EXPECT_THAT(parse({"--rank_table_file=", "--join=True"}).no_effect, IsEmpty());
+}
+
+TEST(MsrunFlags, PathsAreExpanded) {
+  ::setenv("TESSERA_TEST_FOLDER", "/tmp/x", 1);
+  EXPECT_EQ(parse({"--log_dir=${TESSERA_TEST_FOLDER}/logs"}).log_dir, "/tmp/x/logs");
+  EXPECT_THAT(refusal({"--log_dir=~nobody/logs"}), HasSubstr("--log_dir=~nobody/logs: begins"));
 }
 
 TEST(MsrunFlags, AMisspeltFlagIsNamedWithTheNearest) {

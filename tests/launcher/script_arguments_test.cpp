@@ -53,5 +53,13 @@ TEST(ScriptArguments, EverythingWrongAtOnce) {
   EXPECT_THAT(text, HasSubstr("--config FILE is missing"));
 }
 
+TEST(ScriptArguments, AFlagWithoutAValueTakesNotTheNext) {
+  EXPECT_THAT(refusal({"--config=", "--mode", "1"}), HasSubstr("--config=: has no value"));
+  EXPECT_THAT(refusal({"--config", "--mode", "1"}), HasSubstr("the next flag follows, --mode"));
+  EXPECT_THAT(refusal({"--config", "x", "--trace", ""}), HasSubstr("--trace=: has no value"));
+  EXPECT_THAT(parse_script_arguments({"--config", "x", "--load_checkpoint="}).no_effect,
+              ElementsAre("--load_checkpoint"));
+}
+
 }  // namespace
 }  // namespace tessera

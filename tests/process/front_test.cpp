@@ -61,6 +61,20 @@ TEST(Front, WrongFlagsAreCodeTwoInOneLine) {
       {"inspect", "/no/such/prefix"},
       {"preprocess", "--input", "/no/such/file", "--output", "/tmp/x"},
       {"export", "--checkpoint", "a"},
+      {"train", "--config=", "--ranks", "8"},
+      {"train", "--config", "", "--ranks", "8"},
+      {"train", "--config", config("fsdp"), "--trace=", "--ranks=8"},
+      {"train", "--config", config("fsdp"), "--set=", "--ranks=8"},
+      {"train", "--config", config("fsdp"), "--set", "--ranks=8"},
+      {"plan", "--config", config("fsdp"), "--ranks=", "--json"},
+      {"plan", "--config", config("fsdp"), "--ranks=8", "--svg=", "--json"},
+      {"parity", "--config", config("fsdp"), "--ranks=8", "--plant=", "--json"},
+      {"preprocess", "--input=", "--output=/tmp/x"},
+      {"preprocess", "--input", "/dev/null", "--output=", "--append-eod"},
+      {"export", "--checkpoint=", "--output=x"},
+      {"inspect", ""},
+      {"plan", "--config", "~nobody/x.yaml", "--ranks=8"},
+      {"plan", "--config", "$TESSERA_TEST_UNSET/x.yaml", "--ranks=8"},
   };
   for (const auto& arguments : wrong) {
     const ProgramResult result = tessera_program(arguments);
@@ -68,6 +82,26 @@ TEST(Front, WrongFlagsAreCodeTwoInOneLine) {
     EXPECT_THAT(result.errors, MatchesRegex("error: [^\n]+\n"))
         << testing::PrintToString(arguments);
     EXPECT_EQ(result.output, "");
+  }
+}
+
+TEST(Front, ARankThatIsNoNumberIsToldByName) {
+  for (const char* program : {"tessera", "tessera-engine"}) {
+    const ProgramResult result =
+        run_program(program, {"train", "--config", config("fsdp")}, {"RANK=x", "WORLD_SIZE=2"});
+    EXPECT_EQ(result.code, 2) << program << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("RANK=x must be a number")) << program;
+  }
+}
+
+TEST(Front, RanksOfAStepOfOneAreThreads) {
+  for (const char* rank : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}) {
+    const ProgramResult result =
+        run_program("tessera", {"train", "--config", config("fsdp"), "--ranks", "3"},
+                    {std::string(rank) + "=0", "SLURM_STEP_ID=0", "SLURM_NTASKS=1",
+                     "SLURM_LOCALID=0", "OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_LOCAL_RANK=0"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.errors, HasSubstr("3 ranks")) << result.errors;
   }
 }
 
