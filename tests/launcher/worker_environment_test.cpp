@@ -105,7 +105,14 @@ TEST(WorkerEnvironment, FirstHostOfTheWholeGrammar) {
   EXPECT_EQ(host("rack[0-1]node[1-4]"), "rack0node1");
   EXPECT_EQ(host("r[007,9]n[010-012]-ib,other[1-2]"), "r007n010-ib");
   EXPECT_EQ(read(step)->local_world, 4);
-  for (const char* wrong : {"gpu[1-4", "gpu]1", "gpu[]", "gpu[a-b]", "gpu[1[2]]", ",b"}) {
+  EXPECT_EQ(host("n[0001-0128]"), "n0001");
+  EXPECT_EQ(host("[1-3]a"), "1a");
+  EXPECT_EQ(host("a.b_c-d[3].example.org"), "a.b_c-d3.example.org");
+  EXPECT_EQ(host("a[1-2][3-4]"), "a13");
+  EXPECT_EQ(host("n[9-10]"), "n9");
+  for (const char* wrong : {"gpu[1-4", "gpu]1", "gpu[]", "gpu[a-b]", "gpu[1[2]]", ",b", "gpu[1-]",
+                            "gpu[-1]", "gpu[1,]", "gpu[4-1]", "gpu[1-2-3]", "gpu[1 - 2]",
+                            "gpu1 gpu2", "gpu1;gpu2", "a,b[1-", "gpu{1..4}", "[000x133]b"}) {
     try {
       host(wrong);
       ADD_FAILURE() << wrong;
@@ -150,10 +157,42 @@ TEST(WorkerEnvironment, OpenMpi) {
               HasSubstr("mpirun -x MASTER_ADDR="));
 }
 
+TEST(WorkerEnvironment, Mpich) {
+  const auto worker = read(
+      {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
+  ASSERT_TRUE(worker);
+  EXPECT_EQ(worker->rank, 1);
+  EXPECT_EQ(worker->world, 2);
+  EXPECT_THAT(refusal({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}), HasSubstr("MASTER_ADDR=HOST"));
+  EXPECT_THAT(refusal({{"PMI_RANK", "1"}}), HasSubstr("PMI_RANK is set, but not PMI_SIZE"));
+}
+
+TEST(WorkerEnvironment, OneOfTwoVariablesAroundAStepIsNotTheLaunchers) {
+  const auto worker = read({{"WORLD_SIZE", "16"},  // as scripts for torch export it
+                            {"MASTER_ADDR", "head"},
+                            {"SLURM_PROCID", "3"},
+                            {"SLURM_STEP_ID", "0"},
+                            {"SLURM_NTASKS", "8"}});
+  ASSERT_TRUE(worker);
+  EXPECT_EQ(worker->rank, 3);
+  EXPECT_EQ(worker->world, 8);
+  EXPECT_EQ(worker->master_addr, "head");
+}
+
+TEST(WorkerEnvironment, WhatNobodyTellsOfTheHostIsNotGuessed) {
+  EXPECT_EQ(read({{"RANK", "1"}, {"WORLD_SIZE", "8"}})->local_world, 0);
+  EXPECT_EQ(
+      read({{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "8"}})->local_world, 0);
+}
+
 TEST(WorkerEnvironment, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal({{"RANK", "1"}}), HasSubstr("RANK is set, but not WORLD_SIZE"));
   EXPECT_THAT(refusal({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), HasSubstr("RANK=x must be a number"));
   EXPECT_THAT(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "99999999999"}}),
+              HasSubstr("WORLD_SIZE=99999999999 must be a number from 0 to 2147483647"));
+  EXPECT_THAT(refusal({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "-1"}}),
+              HasSubstr("LOCAL_RANK=-1 must be a number"));
   EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "70000"}}),
               HasSubstr("MASTER_PORT must be 1 to 65535"));
 }
