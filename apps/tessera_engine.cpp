@@ -38,6 +38,7 @@ int train(const TrainFlags& flags) {
   const WorldOfProcess world = world_of_process(flags.ranks);
   RunOptions options;
   options.worker = world.worker;
+  options.secret = JobSecret::of(process_environment());
   options.thread_ranks = world.worker ? 1 : world.world;
   options.trace = flags.trace;
   if (!flags.plant.empty()) options.faults = parse_fault(flags.plant);

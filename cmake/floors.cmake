@@ -36,7 +36,7 @@ tessera_floor(data FLOORS base PACKAGES sentencepiece::sentencepiece tessera_com
 tessera_floor(layout FLOORS config schedule data base)
 tessera_floor(rules FLOORS layout config schedule data base)
 tessera_floor(planner FLOORS rules layout schedule config data base)
-tessera_floor(launcher FLOORS planner rules layout config base)
+tessera_floor(launcher FLOORS planner rules layout config base PACKAGES OpenSSL::Crypto)
 set(floor_1 launcher planner rules layout data schedule config base)
 
 # nn and models are plain mathematics: they do not see comm.

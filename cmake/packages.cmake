@@ -28,3 +28,6 @@ add_library(tessera_compression INTERFACE)
 target_include_directories(tessera_compression INTERFACE ${ZSTD_INCLUDE_DIR})
 target_link_libraries(tessera_compression INTERFACE
   ZLIB::ZLIB LibLZMA::LibLZMA BZip2::BZip2 ${ZSTD_LIBRARY})
+
+# Signatures of TESSERA_JOB_SECRET.
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)

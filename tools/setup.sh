@@ -23,7 +23,7 @@ packages=(
   g++ cmake ninja-build ccache mold git make
   libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libsentencepiece-dev sentencepiece
-  zlib1g-dev libzstd-dev liblzma-dev libbz2-dev
+  libssl-dev zlib1g-dev libzstd-dev liblzma-dev libbz2-dev
   libgtest-dev libgmock-dev
 )
 [[ "${1:-}" == --checks ]] && packages+=(clang-format)

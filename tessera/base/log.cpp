@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "tessera/base/error.h"
@@ -11,8 +13,16 @@
 namespace tessera {
 namespace {
 
+// libtorch's messages carry the stack of calls below them, which says nothing to a user. Its own
+// variable asks for it.
+std::string without_frames(const std::string& message) {
+  if (std::getenv("TORCH_SHOW_CPP_STACKTRACES") != nullptr) return message;
+  const size_t stack = message.find("\nException raised from ");
+  return message.substr(0, std::min(stack, message.find("\nframe #0: ")));
+}
+
 void write_line(const char* level, const std::string& message) {
-  std::string line = level + message;
+  std::string line = level + without_frames(message);
   if (line.empty() || line.back() != '\n') line += '\n';
   const char* data = line.data();
   size_t left = line.size();

@@ -1,8 +1,6 @@
 #include "tessera/launcher/connection.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,11 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tessera/launcher/reach.h"
+
 namespace tessera {
 namespace {
 
 constexpr size_t kLongestLine = 1 << 20;
-constexpr int kConnectMilliseconds = 2000;
+constexpr int kSendMilliseconds = 2000;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void Connection::send(const nlohmann::json& message) {
       done += static_cast<size_t>(sent);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       pollfd ready{descriptor_, POLLOUT, 0};
-      if (::poll(&ready, 1, kConnectMilliseconds) == 0) close();
+      if (::poll(&ready, 1, kSendMilliseconds) == 0) close();
     } else if (errno != EINTR) {
       close();
     }
@@ -102,24 +102,14 @@ std::optional<nlohmann::json> Connection::receive_until(
   }
 }
 
-std::optional<Connection> connect_to(const std::string& address, int port) {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (descriptor < 0) return std::nullopt;
-  Connection connection(descriptor);
-  sockaddr_in target{};
-  target.sin_family = AF_INET;
-  target.sin_port = htons(static_cast<uint16_t>(port));
-  if (::inet_pton(AF_INET, address.c_str(), &target.sin_addr) != 1) return std::nullopt;
-  if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
-    if (errno != EINPROGRESS) return std::nullopt;
-    pollfd ready{descriptor, POLLOUT, 0};
-    if (::poll(&ready, 1, kConnectMilliseconds) <= 0) return std::nullopt;
-    int error = 0;
-    socklen_t length = sizeof error;
-    ::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return std::nullopt;
+std::string Connection::peer_address() const {
+  NetAddress address;
+  address.length = sizeof address.storage;
+  if (::getpeername(descriptor_, reinterpret_cast<sockaddr*>(&address.storage), &address.length) !=
+      0) {
+    return "an unknown address";
   }
-  return connection;
+  return address.text();
 }
 
 }  // namespace tessera

@@ -17,6 +17,8 @@ class Connection {
 
   int descriptor() const { return descriptor_; }
   bool closed() const { return closed_; }
+  /// The numeric address of the other side.
+  std::string peer_address() const;
 
   /// Small messages only; a peer that is gone makes the connection closed().
   void send(const nlohmann::json& message);
@@ -35,8 +37,5 @@ class Connection {
   bool closed_ = false;
   std::string buffer_;
 };
-
-/// Connects to `address` (dotted IPv4). None when nobody listens there (now).
-std::optional<Connection> connect_to(const std::string& address, int port);
 
 }  // namespace tessera

@@ -13,6 +13,7 @@
 #include "tessera/base/log.h"
 #include "tessera/launcher/cpu_binding.h"
 #include "tessera/launcher/engine.h"
+#include "tessera/launcher/host_facts.h"
 #include "tessera/launcher/msrun_flags.h"
 #include "tessera/launcher/port.h"
 #include "tessera/launcher/preflight.h"
@@ -54,7 +55,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 std::string log_path(const MsrunFlags& flags, const fs::path& folder, int rank) {
   std::string name = flags.worker_log_name;
   name = replaced(name, "{hostname}", host_name());
-  name = replaced(name, "{ip}", host_address());
+  if (name.find("{ip}") != std::string::npos) name = replaced(name, "{ip}", host_address());
   return (folder / (name + "_" + std::to_string(rank) + ".log")).string();
 }
 
@@ -85,7 +86,8 @@ NodeAssignment single_node(const MsrunFlags& flags) {
                       "= worker_num)");
   }
   NodeAssignment assignment;
-  assignment.claim = std::make_unique<PortClaim>(flags.master_port, "--master_port");
+  assignment.claim =
+      std::make_unique<PortClaim>(flags.master_addr, flags.master_port, "--master_port");
   assignment.job_id = new_job_id();
   return assignment;
 }
@@ -99,12 +101,13 @@ NodeAssignment assign(const MsrunFlags& flags) {
   request.master_port = flags.master_port;
   request.node_rank = flags.node_rank;
   request.timeout_seconds = flags.cluster_time_out;
+  request.secret = JobSecret::of(process_environment());
   return join_nodes(request);
 }
 
 std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
                                                     const NodeAssignment& assignment, int local,
-                                                    size_t threads) {
+                                                    int threads) {
   const std::string rank = std::to_string(assignment.first_rank + local);
   const std::string world = std::to_string(flags.worker_num);
   const std::string port = std::to_string(flags.master_port);
@@ -141,8 +144,8 @@ std::vector<Worker> make_workers(const MsrunFlags& flags, const ScriptArguments&
                                  const NodeAssignment& assignment, const fs::path& log_folder) {
   const std::vector<int> cpus = allowed_cpus();
   const auto cores = bind_cores(flags.bind_core, flags.local_worker_num, cpus);
-  const size_t share =
-      std::max<size_t>(1, cpus.size() / static_cast<size_t>(flags.local_worker_num));
+  const int share =
+      std::max(1, usable_cores(own_host_facts(/*devices=*/0)) / flags.local_worker_num);
   std::vector<Worker> workers;
   int shown = 0;
   for (int local = 0; local < flags.local_worker_num; ++local) {
@@ -150,7 +153,8 @@ std::vector<Worker> make_workers(const MsrunFlags& flags, const ScriptArguments&
     worker.rank = assignment.first_rank + local;
     worker.program.argv = engine_command(script);
     worker.program.cpus = cores[static_cast<size_t>(local)];
-    const size_t threads = worker.program.cpus.empty() ? share : worker.program.cpus.size();
+    const int bound = static_cast<int>(worker.program.cpus.size());
+    const int threads = bound == 0 ? share : bound;
     worker.program.environment = worker_variables(flags, assignment, local, threads);
     worker.program.output = log_path(flags, log_folder, worker.rank);
     worker.echo = shows_log(flags, worker.rank, local);

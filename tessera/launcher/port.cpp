@@ -1,55 +1,44 @@
 #include "tessera/launcher/port.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/launcher/reach.h"
 
 namespace tessera {
 namespace {
 
 constexpr int kLastPort = 65535;
 constexpr int kPortsTried = 100;
+constexpr std::chrono::seconds kPatience{10};  // for the name server
 
-in_addr resolve_ipv4(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (error != 0) {
-    throw ConfigError(
-        "--master_addr " + host +
-        " is neither an IPv4 address nor a known host name: " + ::gai_strerror(error));
-  }
-  const in_addr address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
-  ::freeaddrinfo(found);
-  return address;
+// Throws ConfigError when the name does not resolve.
+std::vector<NetAddress> addresses_of(const std::string& host, int port) {
+  Resolved found = resolve_host(host, port, std::chrono::steady_clock::now() + kPatience);
+  if (found.addresses.empty()) throw ConfigError("--master_addr " + host + ": " + found.cause);
+  return std::move(found.addresses);
 }
 
-// Whether a socket could listen on the port now, as the store of rank 0 will.
-bool can_listen(int port) {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return false;
-  const int on = 1;
-  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  const bool free =
-      ::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      ::listen(descriptor, 1) == 0;
-  ::close(descriptor);
-  return free;
+// Whether a socket could listen there now, as the store of rank 0 will. True also when the address
+// is not this machine's: that is told elsewhere.
+bool can_listen(const std::string& host, int port) {
+  for (const NetAddress& address : addresses_of(host, port)) {
+    const int descriptor = listening_socket(address);
+    if (descriptor >= 0) {
+      ::close(descriptor);
+      return true;
+    }
+    if (errno == EADDRINUSE) return false;
+  }
+  return true;
 }
 
 // A socket with the abstract name of the port, or -1 when another launcher has it.
@@ -69,12 +58,12 @@ int claim(int port) {
   return descriptor;
 }
 
-int free_port_after(int port) {
+int free_port_after(const std::string& host, int port) {
   for (int other = port + 1; other <= std::min(kLastPort, port + kPortsTried); ++other) {
     const int claimed = claim(other);
     if (claimed < 0) continue;
     ::close(claimed);
-    if (can_listen(other)) return other;
+    if (can_listen(host, other)) return other;
   }
   return 0;
 }
@@ -82,33 +71,26 @@ int free_port_after(int port) {
 }  // namespace
 
 bool owns_address(const std::string& host) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr = resolve_ipv4(host);
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return false;
-  const bool ours =
-      ::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(descriptor);
-  return ours;
+  return std::ranges::any_of(addresses_of(host, 0), [](const NetAddress& address) {
+    const int descriptor = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return false;
+    const bool ours = ::bind(descriptor, address.get(), address.length) == 0;
+    ::close(descriptor);
+    return ours;
+  });
 }
 
-std::string resolve(const std::string& host) {
-  const in_addr address = resolve_ipv4(host);
-  char text[INET_ADDRSTRLEN];
-  ::inet_ntop(AF_INET, &address, text, sizeof text);
-  return text;
-}
+std::string resolve(const std::string& host) { return addresses_of(host, 0).front().text(); }
 
-PortClaim::PortClaim(int port, const std::string& option) {
+PortClaim::PortClaim(const std::string& host, int port, const std::string& option) {
   descriptor_ = claim(port);
-  if (descriptor_ >= 0 && can_listen(port)) return;
+  if (descriptor_ >= 0 && can_listen(host, port)) return;
   const bool other_job = descriptor_ < 0;
   if (!other_job) ::close(descriptor_);
   std::string text = "port " + std::to_string(port) + " (" + option +
                      ") is taken on this machine by " +
                      (other_job ? "another job of tessera" : "another program");
-  const int free = free_port_after(port);
+  const int free = free_port_after(host, port);
   if (free > 0) text += "; free is for example " + option + "=" + std::to_string(free);
   throw ConfigError(text);
 }

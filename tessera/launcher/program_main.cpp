@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 
 #include "tessera/base/error.h"
@@ -19,10 +20,24 @@ void occupy_standard_streams() {
   }
 }
 
+// What a thread of ours or of a library throws and nobody catches is told as everything else is.
+[[noreturn]] void tell_and_abort() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    log_error("internal: ended without an exception");
+  } catch (const std::exception& error) {
+    log_error(std::string("internal: ") + error.what());
+  } catch (...) {
+    log_error("internal: an exception of an unknown kind");
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int run_program(const std::function<int()>& body) {
   occupy_standard_streams();
+  std::set_terminate(tell_and_abort);
   try {
     return body();
   } catch (const Error& error) {

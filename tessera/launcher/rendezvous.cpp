@@ -1,22 +1,20 @@
 #include "tessera/launcher/rendezvous.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/connection.h"
+#include "tessera/launcher/node_link.h"
 #include "tessera/launcher/port.h"
+#include "tessera/launcher/reach.h"
 
 namespace tessera {
 namespace {
@@ -24,115 +22,40 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
+constexpr int kProtocol = 2;                    // of the messages below
 constexpr std::chrono::seconds kAnswerTime{5};  // for a launcher to say that it is one
 constexpr std::chrono::seconds kVerdictSlack{5};
+constexpr int kMostWarnings = 20;  // of nodes that are refused: strangers shall not fill the log
 
 std::string place(const NodeRequest& request) {
   return request.master_addr + ":" + std::to_string(request.master_port) +
          " (--master_addr, --master_port)";
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// What a stranger sent may be anything.
-int integer(const json& message, const char* key, int otherwise) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_number_integer() ? found->get<int>() : otherwise;
-}
-
-std::string text(const json& message, const char* key) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-// --- while the run lasts -------------------------------------------------------------------------
-
-struct Peer {
-  Connection connection;
-  std::string name;  // "node 2"
-  bool done = false;
-};
-
-json to_json(const WorkerFailure& failure) {
-  return {{"failed", failure.rank},
-          {"exit_code", failure.exit_code},
-          {"report", failure.report},
-          {"root_cause", failure.is_root_cause ? 1 : 0}};
-}
-
-class Link : public NodeLink {
- public:
-  Link(std::vector<Peer> peers, bool is_hub) : peers_(std::move(peers)), is_hub_(is_hub) {}
-
-  void send_failure(const WorkerFailure& failure) override {
-    for (Peer& peer : peers_) peer.connection.send(to_json(failure));
-  }
-
-  void send_done() override {
-    for (Peer& peer : peers_) peer.connection.send({{"done", true}});
-  }
-
-  std::optional<WorkerFailure> poll() override {
-    for (Peer& peer : peers_) {
-      while (const std::optional<json> message = peer.connection.receive()) {
-        if (message->contains("done")) peer.done = true;
-        if (!message->contains("failed")) continue;
-        WorkerFailure failure;
-        failure.rank = integer(*message, "failed", -1);
-        failure.exit_code = integer(*message, "exit_code", 3);
-        failure.report = text(*message, "report");
-        failure.is_root_cause = integer(*message, "root_cause", 1) != 0;
-        peer.done = true;
-        if (is_hub_) {
-          send_failure(failure);
-          failure.report = "on " + peer.name + ": " + failure.report;
-        } else {
-          failure.report = "on another node: " + first_line(failure.report);
-        }
-        return failure;
-      }
-      if (peer.connection.closed() && !peer.done) {
-        peer.done = true;
-        WorkerFailure failure;
-        failure.exit_code = static_cast<int>(ExitCode::kComm);
-        failure.report = "the launcher of " + peer.name + " is gone";
-        if (is_hub_) send_failure(failure);
-        return failure;
-      }
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::vector<Peer> peers_;
-  bool is_hub_;
-};
-
 // --- node 0 --------------------------------------------------------------------------------------
-
-// A listening socket, or -1 when the port is taken.
-int listen_on(int port) {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  TESSERA_CHECK(descriptor >= 0, "socket");
-  const int on = 1;
-  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(descriptor, 128) != 0) {
-    ::close(descriptor);
-    return -1;
-  }
-  return descriptor;
-}
 
 struct Joined {
   int node_rank = -1;
   int workers = 0;
   std::optional<Connection> connection;  // none: this launcher itself
 };
+
+struct Guest {  // connected, not heard yet
+  Connection connection;
+  std::string challenge;
+  Clock::time_point since;
+};
+
+// What a node signs, and node 0 in its answer: both have chosen a part of it.
+std::vector<std::string> signed_parts(const char* who, const std::string& challenge,
+                                      const json& hello) {
+  return {who,
+          challenge,
+          text_of(hello, "challenge"),
+          std::to_string(integer_of(hello, "worker_num", 0)),
+          std::to_string(integer_of(hello, "local_worker_num", 0)),
+          std::to_string(integer_of(hello, "node_rank", -1))};
+}
 
 class Host {
  public:
@@ -149,7 +72,9 @@ class Host {
     while (workers() < request_.worker_num) {
       if (Clock::now() >= deadline) give_up();
       std::vector<pollfd> wake = {{listener_, POLLIN, 0}};
-      for (const Connection& guest : guests_) wake.push_back({guest.descriptor(), POLLIN, 0});
+      for (const Guest& guest : guests_) {
+        wake.push_back({guest.connection.descriptor(), POLLIN, 0});
+      }
       ::poll(wake.data(), wake.size(), 200);
       accept_guests();
       hear_guests();
@@ -165,57 +90,87 @@ class Host {
     return sum;
   }
 
+  // Who connects is told what to sign, if anything, and has a moment to say who it is.
   void accept_guests() {
     pollfd waiting{listener_, POLLIN, 0};
     while (::poll(&waiting, 1, 0) > 0) {
       const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (descriptor < 0) return;
-      guests_.emplace_back(descriptor);
+      Guest guest{Connection(descriptor), random_digits(), Clock::now()};
+      json greeting = {{"tessera", kProtocol}};
+      if (request_.secret.is_set()) greeting["challenge"] = guest.challenge;
+      guest.connection.send(greeting);
+      guests_.push_back(std::move(guest));
     }
   }
 
   void hear_guests() {
     for (size_t i = 0; i < guests_.size();) {
-      const std::optional<json> hello = guests_[i].receive();
-      if (!hello && !guests_[i].closed()) {
+      const std::optional<json> hello = guests_[i].connection.receive();
+      const bool silent = !hello && !guests_[i].connection.closed();
+      if (silent && Clock::now() < guests_[i].since + kAnswerTime) {
         ++i;
         continue;
       }
-      Connection guest = std::move(guests_[i]);
+      Guest guest = std::move(guests_[i]);
       guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(i));
       if (hello) admit(std::move(guest), *hello);
     }
   }
 
-  void admit(Connection guest, const json& hello) {
-    const int node_rank = integer(hello, "node_rank", -1);
-    const int count = integer(hello, "local_worker_num", 0);
-    const int total = integer(hello, "worker_num", 0);
-    std::string refusal;
-    if (integer(hello, "tessera", 0) != 1 || count < 1) {
-      refusal = "not a launcher of tessera";
-    } else if (total != request_.worker_num) {
-      refusal = "--worker_num is " + std::to_string(total) + " here and " +
-                std::to_string(request_.worker_num) + " on node 0";
-    } else if (workers() + count > request_.worker_num) {
-      refusal = std::to_string(workers()) + " of " + std::to_string(request_.worker_num) +
-                " workers have joined already; " + std::to_string(count) + " more are too many";
-    } else if ((node_rank < 0) != (request_.node_rank < 0)) {
-      refusal = "give --node_rank on every node or on none";
-    } else if (node_rank >= 0) {
-      for (const Joined& node : joined_) {
-        if (node.node_rank == node_rank) {
-          refusal = "two nodes have --node_rank " + std::to_string(node_rank);
-        }
+  // Why this one may not join; empty: it may.
+  std::string refusal_of(const Guest& guest, const json& hello) const {
+    const int node_rank = integer_of(hello, "node_rank", -1);
+    const int count = integer_of(hello, "local_worker_num", 0);
+    const int total = integer_of(hello, "worker_num", 0);
+    if (integer_of(hello, "tessera", 0) != kProtocol || count < 1) {
+      return "not a launcher of this version of tessera";
+    }
+    const std::string signature = text_of(hello, "signature");
+    if (!request_.secret.is_set() && !signature.empty()) {
+      return std::string(JobSecret::kVariable) + " is set there and not on node 0";
+    }
+    if (request_.secret.is_set() &&
+        !request_.secret.verify(signed_parts("node", guest.challenge, hello), signature)) {
+      return std::string(JobSecret::kVariable) + (signature.empty()
+                                                      ? " is set on node 0 and not there"
+                                                      : " there is another one than on node 0");
+    }
+    if (total != request_.worker_num) {
+      return "--worker_num is " + std::to_string(total) + " here and " +
+             std::to_string(request_.worker_num) + " on node 0";
+    }
+    if (count > request_.worker_num - workers()) {
+      return std::to_string(workers()) + " of " + std::to_string(request_.worker_num) +
+             " workers have joined already; " + std::to_string(count) + " more are too many";
+    }
+    if ((node_rank < 0) != (request_.node_rank < 0)) {
+      return "give --node_rank on every node or on none";
+    }
+    for (const Joined& node : joined_) {
+      if (node_rank >= 0 && node.node_rank == node_rank) {
+        return "two nodes have --node_rank " + std::to_string(node_rank);
       }
     }
+    return "";
+  }
+
+  void admit(Guest guest, const json& hello) {
+    const std::string refusal = refusal_of(guest, hello);
     if (!refusal.empty()) {
-      guest.send({{"error", refusal}});
-      log_warning("a node was refused: " + refusal);
+      if (++refused_ <= kMostWarnings) {
+        log_warning("a node at " + guest.connection.peer_address() + " was refused: " + refusal);
+      }
+      guest.connection.send({{"error", refusal}});
       return;
     }
-    guest.send({{"welcome", true}});
-    joined_.push_back({node_rank, count, std::move(guest)});
+    json welcome = {{"welcome", true}};
+    if (request_.secret.is_set()) {
+      welcome["signature"] = request_.secret.sign(signed_parts("node 0", guest.challenge, hello));
+    }
+    guest.connection.send(welcome);
+    joined_.push_back({integer_of(hello, "node_rank", -1), integer_of(hello, "local_worker_num", 0),
+                       std::move(guest.connection)});
   }
 
   // A launcher that ended while it waited: its place is free again.
@@ -268,7 +223,7 @@ class Host {
     listener_ = -1;
     NodeAssignment result;
     result.job_id = new_job_id();
-    std::vector<Peer> peers;
+    std::vector<NodePeer> peers;
     int next = 0;
     for (size_t i = 0; i < joined_.size(); ++i) {
       Joined& node = joined_[i];
@@ -280,56 +235,82 @@ class Host {
       }
       next += node.workers;
     }
-    result.link = std::make_unique<Link>(std::move(peers), true);
+    result.link = make_node_link(std::move(peers), true);
     return result;
   }
 
   const NodeRequest& request_;
   int listener_;
   std::vector<Joined> joined_;
-  std::vector<Connection> guests_;  // connected, not heard yet
+  std::vector<Guest> guests_;
+  int refused_ = 0;
 };
 
 // --- the other nodes -----------------------------------------------------------------------------
 
+ReachOptions reach_options(const NodeRequest& request) {
+  ReachOptions options;
+  options.what = "the launcher of node 0 (--master_addr, --master_port)";
+  options.host = request.master_addr;
+  options.port = request.master_port;
+  options.timeout = std::chrono::seconds(request.timeout_seconds);
+  options.deadline = Clock::now() + options.timeout;
+  return options;
+}
+
+// What this node says of itself to what listens at node 0's place, signed if there is a secret.
+json hello_of(const NodeRequest& request, const json& greeting) {
+  json hello = {{"tessera", kProtocol},
+                {"worker_num", request.worker_num},
+                {"local_worker_num", request.local_worker_num},
+                {"node_rank", request.node_rank},
+                {"challenge", random_digits()}};
+  if (request.secret.is_set()) {
+    hello["signature"] =
+        request.secret.sign(signed_parts("node", text_of(greeting, "challenge"), hello));
+  }
+  return hello;
+}
+
 NodeAssignment join(const NodeRequest& request) {
-  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(request.timeout_seconds);
-  const std::string address = resolve(request.master_addr);
-  std::optional<Connection> connection = connect_to(address, request.master_port);
-  while (!connection && Clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    connection = connect_to(address, request.master_port);
-  }
-  if (!connection) {
-    throw CommError("no launcher answered at " + place(request) + " in " +
-                    std::to_string(request.timeout_seconds) + " s (--cluster_time_out)");
-  }
-  connection->send({{"tessera", 1},
-                    {"worker_num", request.worker_num},
-                    {"local_worker_num", request.local_worker_num},
-                    {"node_rank", request.node_rank}});
-  std::optional<json> answer = connection->receive_until(Clock::now() + kAnswerTime);
-  if (!answer) {
-    throw ConfigError(
+  const ReachOptions options = reach_options(request);
+  const Reached reached = reach(options);
+  Connection connection(reached.descriptor);
+  const auto stranger = [&] {
+    return ConfigError(
         "what listens at " + place(request) +
         " is not the launcher of this run: another program or a run that has begun has the port");
-  }
+  };
+  const std::optional<json> greeting = connection.receive_until(Clock::now() + kAnswerTime);
+  if (!greeting || integer_of(*greeting, "tessera", 0) != kProtocol) throw stranger();
+  const json hello = hello_of(request, *greeting);
+  connection.send(hello);
+  std::optional<json> answer = connection.receive_until(Clock::now() + kAnswerTime);
+  if (!answer) throw stranger();
   if (answer->contains("welcome")) {
-    answer = connection->receive_until(deadline + kVerdictSlack);
+    const bool right =
+        request.secret.verify(signed_parts("node 0", text_of(*greeting, "challenge"), hello),
+                              text_of(*answer, "signature"));
+    if (request.secret.is_set() && !right) {
+      throw ConfigError("what listens at " + place(request) + ", " + reached.address +
+                        ", does not know this node's " + JobSecret::kVariable);
+    }
+    answer = connection.receive_until(options.deadline + kVerdictSlack);
     if (!answer) {
       throw CommError("the launcher of node 0 at " + place(request) + " is gone");
     }
-    if (answer->contains("error")) throw CommError(text(*answer, "error"));
+    if (answer->contains("error")) throw CommError(text_of(*answer, "error"));
   }
   if (answer->contains("error")) {
-    throw ConfigError("node 0 refused this node: " + text(*answer, "error"));
+    throw ConfigError("node 0 at " + reached.address +
+                      " refused this node: " + text_of(*answer, "error"));
   }
   NodeAssignment result;
-  result.first_rank = integer(*answer, "first_rank", 0);
-  result.job_id = text(*answer, "job_id");
-  std::vector<Peer> peers;
-  peers.push_back({std::move(*connection), "node 0"});
-  result.link = std::make_unique<Link>(std::move(peers), false);
+  result.first_rank = integer_of(*answer, "first_rank", 0);
+  result.job_id = text_of(*answer, "job_id");
+  std::vector<NodePeer> peers;
+  peers.push_back({std::move(connection), "node 0"});
+  result.link = make_node_link(std::move(peers), false);
   return result;
 }
 
@@ -337,6 +318,7 @@ NodeAssignment join(const NodeRequest& request) {
 
 NodeAssignment join_nodes(const NodeRequest& request) {
   if (request.node_rank > 0) return join(request);
+  await_name(reach_options(request));
   const bool owner = owns_address(request.master_addr);
   if (request.node_rank == 0 && !owner) {
     throw ConfigError("--master_addr " + request.master_addr +
@@ -345,29 +327,16 @@ NodeAssignment join_nodes(const NodeRequest& request) {
   if (!owner) return join(request);
   std::unique_ptr<PortClaim> claim;
   try {
-    claim = std::make_unique<PortClaim>(request.master_port, "--master_port");
+    claim = std::make_unique<PortClaim>(request.master_addr, request.master_port, "--master_port");
   } catch (const ConfigError&) {
     if (request.node_rank == 0) throw;
     return join(request);  // another launcher of this machine may be node 0
   }
-  const int listener = listen_on(request.master_port);
-  if (listener < 0) {
-    throw ConfigError("port " + std::to_string(request.master_port) + " (--master_port) was taken");
-  }
-  NodeAssignment result = Host(request, listener).run();
+  NodeAssignment result = Host(request, listen_at(reach_options(request)).descriptor).run();
   result.claim = std::move(claim);
   return result;
 }
 
-std::string new_job_id() {
-  std::random_device random;
-  std::string text;
-  for (int i = 0; i < 4; ++i) {
-    char part[9];
-    std::snprintf(part, sizeof part, "%08x", random());
-    text += part;
-  }
-  return text;
-}
+std::string new_job_id() { return random_digits(); }
 
 }  // namespace tessera

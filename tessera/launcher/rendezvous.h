@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "tessera/launcher/job_secret.h"
 #include "tessera/launcher/port.h"
 #include "tessera/launcher/worker_group.h"
 
@@ -16,6 +17,7 @@ struct NodeRequest {
   int master_port = 8118;
   int node_rank = -1;         // -1: given by the order of arrival
   int timeout_seconds = 600;  // for all workers to join
+  JobSecret secret;           // asked of every node that joins, if it is set
 };
 
 struct NodeAssignment {
@@ -27,9 +29,10 @@ struct NodeAssignment {
 
 /// Brings the launchers of a run together at master_addr:master_port. Node 0 is the launcher that
 /// owns the address and got the port (or that has node_rank 0); it waits for the others, numbers
-/// the workers node by node, and frees the port for the store of rank 0 before it answers.
-/// Throws ConfigError when requests contradict each other or the port is taken, CommError when not
-/// all have joined in time ("3 of 4 workers joined in 60 s; missing rank 3").
+/// the workers node by node, listens at the address and at no other, and frees the port for the
+/// store of rank 0 before it answers. Throws ConfigError when requests contradict each other or the
+/// port is taken, CommError when not all have joined in time ("3 of 4 workers joined in 60 s;
+/// missing rank 3").
 NodeAssignment join_nodes(const NodeRequest& request);
 
 /// An identifier that no other run has.

@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "tessera/base/error.h"
@@ -23,8 +25,20 @@ struct Running {
   pid_t pid = -1;
   bool ended = false;
   bool failed = false;
+  std::unique_ptr<RankPage> page;
   std::unique_ptr<LogEcho> echo;
+  RankState state;  // once it has ended: how
 };
+
+// Whether a signal or a debugger holds the process: state T or t, behind the name in parentheses.
+bool is_stopped(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
+}
 
 std::string meaning(int exit_code) {
   switch (exit_code) {
@@ -58,7 +72,10 @@ class Group {
       for (const Worker& worker : workers) {
         Running running;
         running.worker = &worker;
-        running.pid = start(worker.program);
+        running.page = RankPage::create();
+        Subprocess program = worker.program;
+        if (running.page) program.environment[RankPage::kVariable] = running.page->handle();
+        running.pid = start(program);
         if (worker.echo) {
           running.echo = std::make_unique<LogEcho>(worker.program.output, worker.prefix);
         }
@@ -74,7 +91,7 @@ class Group {
   ~Group() { abandon(); }
 
   int wait() {
-    while (alive() > 0) {
+    while (alive() > 0 || verdict_may_come()) {
       pollfd wake{signals_.descriptor(), POLLIN, 0};
       ::poll(&wake, 1, kPollMilliseconds);
       handle_signals();
@@ -147,6 +164,10 @@ class Group {
   void judge(Running& running, int status) {
     const bool by_signal = WIFSIGNALED(status);
     const int number = by_signal ? WTERMSIG(status) : WEXITSTATUS(status);
+    if (phase_ != Phase::kTerminating && phase_ != Phase::kKilled) {  // else we ended it
+      running.state.life = by_signal ? RankState::Life::kKilled : RankState::Life::kEnded;
+      running.state.number = number;
+    }
     if (!by_signal && number == 0) return;
     if (user_signal_ != 0) {
       const int asked = user_signal_ == SIGHUP ? SIGTERM : user_signal_;
@@ -156,61 +177,144 @@ class Group {
     running.failed = true;
     const bool root_cause = by_signal || (number != 3 && number <= 128);
     if (phase_ == Phase::kTerminating || phase_ == Phase::kKilled) return;  // we ended it
-    if (!failure_ || (root_cause && !failure_->is_root_cause && !announced_)) {
-      WorkerFailure failure;
-      failure.rank = running.worker->rank;
-      failure.exit_code = by_signal ? static_cast<int>(ExitCode::kComm) : number;
-      failure.is_root_cause = root_cause;
-      failure.report = report(running, by_signal, number);
-      failure_ = failure;
+    if (!failure_ || (root_cause && !failure_->is_root_cause)) {
+      failure_ = WorkerFailure{running.worker->rank,
+                               by_signal ? static_cast<int>(ExitCode::kComm) : number,
+                               report(running), root_cause};
+      if (root_cause && link_ != nullptr) link_->send_failure(*failure_);
     }
-    if (failure_->is_root_cause) announce();
-    if (phase_ == Phase::kRunning) {
-      phase_ = Phase::kSettling;
-      deadline_ = Clock::now() + options_.settle;
-    }
+    settle();
   }
 
-  std::string report(const Running& running, bool by_signal, int number) const {
+  // Others report for a moment, then what still runs is ended.
+  void settle() {
+    if (phase_ != Phase::kRunning) return;
+    phase_ = Phase::kSettling;
+    deadline_ = Clock::now() + options_.settle;
+    if (link_ == nullptr) return;
+    link_->send_states(failure_->is_root_cause ? -1 : failure_->rank, states());
+    verdict_deadline_ = deadline_ + options_.settle + options_.terminate;
+  }
+
+  // What the ranks of this node do.
+  RankStates states() const {
+    RankStates all;
+    for (const Running& running : running_) {
+      RankState state = running.state;
+      if (!running.ended && is_stopped(running.pid)) state.life = RankState::Life::kStopped;
+      if (running.page) {
+        state.step = running.page->step();
+        state.waits = running.page->waits();
+      }
+      const std::string error = read_log_end(running.worker->program.output).error;
+      state.last_line = error.substr(0, error.find('\n'));
+      all[running.worker->rank] = std::move(state);
+    }
+    return all;
+  }
+
+  std::string report(const Running& running) const {
     const Worker& worker = *running.worker;
     std::string text = "rank " + std::to_string(worker.rank);
-    if (by_signal) {
-      text += " was killed by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
+    RankState state = running.state;
+    if (running.page) state.step = running.page->step();
+    if (running.ended && state.life == RankState::Life::kEnded) {
+      text +=
+          " failed with exit code " + std::to_string(state.number) + ": " + meaning(state.number);
     } else {
-      text += " failed with exit code " + std::to_string(number) + ": " + meaning(number);
+      text += " " + life_text(state);
     }
+    return text + log_text(running);
+  }
+
+  static std::string log_text(const Running& running) {
+    const Worker& worker = *running.worker;
     const LogEnd end = read_log_end(worker.program.output);
     std::string shown = worker.echo ? "" : end.context;  // an echoed log is on the screen already
     if (!end.error.empty()) shown += (shown.empty() ? "" : "\n") + end.error;
-    text += "\nits log: " + worker.program.output;
+    std::string text = "\nits log: " + worker.program.output;
     if (!shown.empty()) text += ", which ends with\n" + indented(shown);
     return text;
   }
 
-  void announce() {
-    if (announced_) return;
-    announced_ = true;
-    if (link_ != nullptr) link_->send_failure(*failure_);
+  // Names the rank that is at fault, from what all ranks say at this moment.
+  void decide() {
+    if (decided_ || !failure_) return;
+    decided_ = true;
+    RankStates all = settled_.empty() ? states() : settled_;
+    if (link_ != nullptr) {
+      for (const auto& [rank, state] : link_->states()) all.emplace(rank, state);
+    }
+    const bool by_us = !failure_->is_root_cause;
+    if (by_us) {
+      const Blame blame = follow_waits(all, failure_->rank);
+      failure_->rank = blame.rank;
+      failure_->report = report(blame, all);
+    }
+    const auto named = all.find(failure_->rank);
+    const bool ended_well = named != all.end() && named->second.life == RankState::Life::kEnded &&
+                            named->second.number != static_cast<int>(ExitCode::kComm);
+    if (failure_->rank >= 0 && !ended_well) {
+      failure_->report += others_text(all, failure_->rank);
+    }
+    if (by_us && link_ != nullptr && link_->decides()) {
+      failure_->is_root_cause = true;
+      link_->send_failure(*failure_);
+    }
+  }
+
+  std::string report(const Blame& blame, const RankStates& all) const {
+    const std::string rank = "rank " + std::to_string(blame.rank);
+    if (blame.circle) {
+      std::string text = "ranks";
+      for (const int member : blame.chain) text += " " + std::to_string(member);
+      return text + " wait for each other";
+    }
+    if (const Running* own = own_worker(blame.rank)) {
+      const RankState& state = all.at(blame.rank);
+      if (state.life == RankState::Life::kEnded) return report(*own);
+      return rank + " " + life_text(state) + log_text(*own);
+    }
+    if (!blame.known) return rank + " does not answer";
+    const RankState& state = all.at(blame.rank);
+    return rank + " on " + state.node + " " + life_text(state);
+  }
+
+  const Running* own_worker(int rank) const {
+    const auto found = std::ranges::find_if(
+        running_, [&](const Running& running) { return running.worker->rank == rank; });
+    return found == running_.end() ? nullptr : &*found;
   }
 
   void listen_to_other_nodes() {
     if (link_ == nullptr) return;
     const std::optional<WorkerFailure> remote = link_->poll();
     if (!remote) return;
-    if (!failure_ || (remote->is_root_cause && !failure_->is_root_cause && !announced_)) {
+    if (!failure_ || (remote->is_root_cause && !failure_->is_root_cause)) {
+      const Running* own = own_worker(remote->rank);
       failure_ = remote;
-      announced_ = true;
+      decided_ = remote->is_root_cause;
+      if (decided_ && own != nullptr) {  // the launcher of node 0 names a rank of this one
+        const RankStates all = settled_.empty() ? states() : settled_;
+        failure_->report =
+            report({remote->rank, true, {}, false}, all) + others_text(all, remote->rank);
+      }
     }
-    if (phase_ == Phase::kRunning) {
-      phase_ = Phase::kSettling;
-      deadline_ = Clock::now() + options_.settle;
-    }
+    settle();
+  }
+
+  // A node other than the first has reported what its ranks wait for, and is told whose fault it
+  // is.
+  bool verdict_may_come() const {
+    return link_ != nullptr && !link_->decides() && failure_ && !failure_->is_root_cause &&
+           Clock::now() < verdict_deadline_;
   }
 
   void act_on_time() {
     if (phase_ == Phase::kRunning || Clock::now() < deadline_) return;
     if (phase_ == Phase::kSettling) {
-      announce();
+      settled_ = states();
+      if (link_ == nullptr || link_->decides() || failure_->is_root_cause) decide();
       signal_all(SIGTERM);
       phase_ = Phase::kTerminating;
       deadline_ = Clock::now() + options_.terminate;
@@ -231,7 +335,7 @@ class Group {
       }
     }
     if (failure_) {
-      announce();
+      decide();
       log_error(failure_->report);
       return failure_->exit_code;
     }
@@ -247,7 +351,9 @@ class Group {
   Clock::time_point deadline_ = Clock::time_point::max();
   int user_signal_ = 0;
   std::optional<WorkerFailure> failure_;
-  bool announced_ = false;
+  bool decided_ = false;  // the report is complete
+  RankStates settled_;    // before what still ran was ended
+  Clock::time_point verdict_deadline_{};
 };
 
 }  // namespace

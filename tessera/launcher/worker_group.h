@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/launcher/blame.h"
 #include "tessera/launcher/subprocess.h"
 
 namespace tessera {
@@ -30,25 +31,34 @@ struct WorkerFailure {
 class NodeLink {
  public:
   virtual ~NodeLink() = default;
-  /// Tells the others that a worker of this node failed.
+  /// Tells the others why the run ends.
   virtual void send_failure(const WorkerFailure& failure) = 0;
-  /// A failure elsewhere, or a launcher that is gone.
+  /// Tells the others that rank `first` of this node lost a peer, and what the ranks of this node
+  /// do: the launcher of node 0 finds out whose fault it is.
+  virtual void send_states(int first, const RankStates& states) = 0;
+  /// A failure elsewhere, or a launcher that is gone. One that is no root cause has no report yet:
+  /// this node shall end, too, and say what its ranks do.
   virtual std::optional<WorkerFailure> poll() = 0;
+  /// What the other nodes have told of their ranks.
+  virtual const RankStates& states() const = 0;
+  /// Whether this is node 0, which names the rank that is at fault.
+  virtual bool decides() const = 0;
   /// Tells the others that this node ended as it should.
   virtual void send_done() = 0;
 };
 
 struct WorkerGroupOptions {
   std::string launcher = "msrun";          // who writes the lines
-  std::chrono::milliseconds settle{1000};  // after a failure, for the others to end by themselves
+  std::chrono::milliseconds settle{1000};  // after a failure, for the others to report and to end
   std::chrono::milliseconds terminate{4000};  // after SIGTERM, before SIGKILL
   std::chrono::milliseconds leave{10000};     // after a forwarded signal, from the first end on
 };
 
 /// Starts the workers and waits for all of them. Returns 0 when all ended well; 128 + n after
 /// signal n of the user, which is forwarded once, while a second one kills; else the exit code of
-/// the first worker that failed, after its report on standard error. When one fails all others end
-/// within settle + terminate. Throws ConfigError when a worker does not start.
+/// the first worker that failed, after its report on standard error. A worker that lost a peer is
+/// not named, but the one to which the chain of waits leads (blame.h). When one fails all others
+/// end within settle + terminate. Throws ConfigError when a worker does not start.
 int run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
                      NodeLink* link = nullptr);
 

@@ -1,7 +1,6 @@
 #include "tessera/train/run.h"
 
 #include <ATen/Parallel.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,13 +8,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/comm/devices/rank_device.h"
 #include "tessera/comm/processes/process_world.h"
 #include "tessera/comm/threads/run_ranks.h"
+#include "tessera/launcher/host_facts.h"
+#include "tessera/launcher/rank_page.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/open_training_data.h"
 #include "tessera/train/run_report.h"
@@ -41,31 +41,22 @@ void end_after_a_step_on_signals() {
 
 int64_t first_rank(const RunOptions& options) { return options.worker ? options.worker->rank : 0; }
 
-// Threads of one operator of one rank: OMP_NUM_THREADS, else an equal part of the cores. A thread
-// rank shares those that this process may use; a worker's launcher may have given it a part
-// already.
-int threads_of_rank(const RunOptions& options) {
+// Threads of one operator of one rank: OMP_NUM_THREADS, else `fair`, its part of the cores.
+int threads_or(int fair) {
   if (const char* given = std::getenv("OMP_NUM_THREADS")) return std::max(1, std::atoi(given));
-  const int64_t allowed = std::thread::hardware_concurrency();
-  const int64_t part = options.worker ? std::min<int64_t>(allowed, ::sysconf(_SC_NPROCESSORS_ONLN) /
-                                                                       options.worker->local_world)
-                                      : allowed / options.thread_ranks;
-  return static_cast<int>(std::max<int64_t>(1, part));
+  return std::max(1, fair);
 }
 
 int64_t world_of(const RunOptions& options) {
   return options.worker ? options.worker->world : options.thread_ranks;
 }
 
-at::Device device_of_rank(const Config& config, const RunOptions& options) {
-  RankPlace place;
-  if (options.worker) {
-    place.local_rank = static_cast<int>(options.worker->local_rank);
-    place.local_processes = static_cast<int>(options.worker->local_world);
-  } else {
-    place.thread_ranks = static_cast<int>(options.thread_ranks);
-  }
-  const RankDevice chosen = choose_device(config.context.device_target, cuda_devices(), place);
+// `facts` are those of the hosts of all processes.
+at::Device device_of_rank(const Config& config, const RunOptions& options,
+                          const std::vector<HostFacts>& facts) {
+  const RankDevice chosen =
+      choose_device(config.context.device_target, facts, static_cast<int>(first_rank(options)),
+                    static_cast<int>(options.thread_ranks));
   if (first_rank(options) == 0 && !chosen.choice.empty()) log_info(chosen.choice);
   return chosen.device;
 }
@@ -76,7 +67,7 @@ int run_training(const Config& config, const RunOptions& options) {
   if (!options.worker) end_after_a_step_on_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, not a signal
 
-  const at::Device device = device_of_rank(config, options);
+  const std::shared_ptr<RankPage> page = options.worker ? RankPage::of_launcher() : nullptr;
   const ParallelDims dims = derive_dims(config, world_of(options));
   const BatchPlan plan = make_batch_plan(config.training, dims);
   const auto source = open_training_data(config);
@@ -99,35 +90,53 @@ int run_training(const Config& config, const RunOptions& options) {
     if (!options.trace.empty()) own.timeline = &timeline;
     std::optional<RunReport> report;
     own.on_step = [&](const StepMetrics& metrics, const ParamTable&, const DeviceMesh& mesh) {
+      if (page) page->set_step(metrics.step + 1);
       report->add(metrics);
       if (mesh.rank() == 0) writer->write(metrics);
     };
     Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples());
     report.emplace(trainer.mesh(), trainer.pipeline());
+    if (page) page->set_step(trainer.steps_done() + 1);
     const int signal = trainer.run();
     std::fputs(report->text(config).c_str(), stdout);
     if (signal != 0) stopped = signal;
     if (!options.trace.empty()) write_trace(options.trace, timeline, world);
   };
   if (options.worker) {
-    const WorkerEnvironment& w = *options.worker;
-    if (device.is_cpu()) at::set_num_threads(threads_of_rank(options));
-    const auto world = join_process_world(
-        {static_cast<int>(w.rank), static_cast<int>(w.world), w.master_addr, w.master_port,
-         w.job_id, config.training.timeout_seconds, /*shared_memory=*/true, device});
+    const WorkerEnvironment& worker = *options.worker;
+    ProcessWorldOptions world;
+    world.rank = static_cast<int>(worker.rank);
+    world.world = static_cast<int>(worker.world);
+    world.master_addr = worker.master_addr;
+    world.master_port = worker.master_port;
+    world.job = worker.job_id;
+    world.timeout_seconds = config.training.timeout_seconds;
+    world.secret = options.secret;
+    world.page = page;
+    world.choose_device = [&](const std::vector<HostFacts>& facts) {
+      const at::Device device = device_of_rank(config, options, facts);
+      if (device.is_cpu()) at::set_num_threads(threads_or(fair_threads(facts, world.rank)));
+      return device;
+    };
+    const ProcessGroup joined = join_process_world(world);
     end_after_a_step_on_signals();
-    rank_main(world);
-  } else if (device.is_cpu()) {
-    RankOptions ranks;
-    ranks.threads_per_rank = threads_of_rank(options);
-    ranks.group.timeout =
-        std::chrono::milliseconds(static_cast<int64_t>(1e3 * config.training.timeout_seconds));
-    run_ranks(static_cast<int>(options.thread_ranks), rank_main, ranks);
+    rank_main(joined);
   } else {
-    ProcessWorldOptions alone;
-    alone.device = device;
-    rank_main(join_process_world(alone));
+    const HostFacts host = own_host_facts(cuda_devices());
+    const at::Device device = device_of_rank(config, options, {host});
+    if (device.is_cpu()) {
+      RankOptions ranks;
+      ranks.threads_per_rank =
+          threads_or(usable_cores(host) / static_cast<int>(options.thread_ranks));
+      ranks.group.timeout =
+          std::chrono::milliseconds(static_cast<int64_t>(1e3 * config.training.timeout_seconds));
+      run_ranks(static_cast<int>(options.thread_ranks), rank_main, ranks);
+    } else {
+      ProcessWorldOptions alone;
+      alone.choose_device = [&](const std::vector<HostFacts>&) { return device; };
+      rank_main(join_process_world(alone));
+    }
   }
   if (stopped != 0) {
     if (writer)

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tessera/config/config.h"
+#include "tessera/launcher/job_secret.h"
 #include "tessera/launcher/worker_environment.h"
 #include "tessera/train/faults.h"
 
@@ -15,6 +16,7 @@ namespace tessera {
 struct RunOptions {
   int64_t thread_ranks = 1;                 // without `worker`: ranks as threads of this process
   std::optional<WorkerEnvironment> worker;  // this process is one rank of several
+  JobSecret secret;                         // asked of the other workers, if it is set
   Faults faults;
   std::string trace;  // file for the timelines of all ranks; empty: none
 };

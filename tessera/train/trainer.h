@@ -54,6 +54,8 @@ class Trainer {
 
   StepMetrics train_step();
 
+  /// Updates so far; not 0 at the start of a run that resumes. So is the number of samples.
+  int64_t steps_done() const { return step_; }
   /// Samples that were trained on so far; not 0 at the start of a run that resumes.
   int64_t samples() const { return checkpoints_->samples_at(step_); }
   ParamTable& table() { return model_->table; }

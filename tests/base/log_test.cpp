@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -15,6 +16,22 @@ TEST(Log, LevelsAreInFront) {
   log_warning("two");
   log_error("three\n");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "one\nwarning: two\nerror: three\n");
+}
+
+TEST(Log, TheStackUnderAMessageOfLibtorchIsLeftOut) {
+  const std::string message =
+      "cannot do it\nException raised from f at x.cpp:3 (most recent call first):\nframe #0: g\n";
+  ::unsetenv("TORCH_SHOW_CPP_STACKTRACES");
+  testing::internal::CaptureStderr();
+  log_error(message);
+  log_warning("why: cannot do it\nframe #0: g");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "error: cannot do it\nwarning: why: cannot do it\n");
+  ::setenv("TORCH_SHOW_CPP_STACKTRACES", "1", 1);
+  testing::internal::CaptureStderr();
+  log_error(message);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "error: " + message);
+  ::unsetenv("TORCH_SHOW_CPP_STACKTRACES");
 }
 
 TEST(Log, LinesOfThreadsDoNotMix) {

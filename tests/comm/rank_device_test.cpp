@@ -8,11 +8,23 @@
 namespace tessera {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
-std::string refusal(const std::string& target, int devices, const RankPlace& place) {
+// `ranks` processes, those of a host one after the other, each of which sees `devices` devices.
+std::vector<HostFacts> hosts(int ranks, int devices, int a_host = 1 << 20) {
+  std::vector<HostFacts> facts(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    facts[static_cast<size_t>(rank)].container = "host " + std::to_string(rank / a_host);
+    facts[static_cast<size_t>(rank)].devices = devices;
+  }
+  return facts;
+}
+
+std::string refusal(const std::string& target, const std::vector<HostFacts>& facts,
+                    int thread_ranks = 1) {
   try {
-    choose_device(target, devices, place);
+    choose_device(target, facts, 0, thread_ranks);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -20,29 +32,52 @@ std::string refusal(const std::string& target, int devices, const RankPlace& pla
 }
 
 TEST(RankDevice, OneRankADevice) {
-  const RankPlace third{2, 4, 1};
   for (const char* target : {"GPU", "CUDA", "Ascend"}) {
-    EXPECT_EQ(choose_device(target, 4, third).device, at::Device(at::kCUDA, 2)) << target;
-    EXPECT_EQ(choose_device(target, 1, {}).device, at::Device(at::kCUDA, 0)) << target;
+    EXPECT_EQ(choose_device(target, hosts(4, 4), 2, 1).device, at::Device(at::kCUDA, 2)) << target;
+    EXPECT_EQ(choose_device(target, hosts(1, 1), 0, 1).device, at::Device(at::kCUDA, 0)) << target;
+    // Two hosts of four: the number on the host counts.
+    EXPECT_EQ(choose_device(target, hosts(8, 4, 4), 6, 1).device, at::Device(at::kCUDA, 2));
   }
-  EXPECT_EQ(choose_device("CPU", 4, third).device, at::Device(at::kCPU));
+  EXPECT_EQ(choose_device("CPU", hosts(4, 4), 2, 1).device, at::Device(at::kCPU));
+}
+
+TEST(RankDevice, WhereEachRankSeesOneItTakesThat) {
+  for (const char* target : {"GPU", "Ascend"}) {
+    for (const int a_host : {4, 1}) {  // devices dealt out by the launcher; pods of one device
+      EXPECT_EQ(choose_device(target, hosts(4, 1, a_host), 3, 1).device, at::Device(at::kCUDA, 0));
+    }
+  }
+  std::vector<HostFacts> mixed = hosts(3, 1);
+  mixed[1].devices = 2;
+  EXPECT_THAT(refusal("Ascend", mixed), HasSubstr("3 workers of the host of rank 0"));
 }
 
 TEST(RankDevice, WhatTheFileLeavesOpenIsSaid) {
-  EXPECT_THAT(choose_device("Ascend", 4, {0, 4, 1}).choice, HasSubstr("on CUDA devices"));
-  EXPECT_EQ(choose_device("Ascend", 0, {}).device, at::Device(at::kCPU));
-  EXPECT_THAT(choose_device("Ascend", 0, {}).choice,
+  EXPECT_THAT(choose_device("Ascend", hosts(4, 4), 0, 1).choice, HasSubstr("on CUDA devices"));
+  EXPECT_EQ(choose_device("Ascend", hosts(1, 0), 0, 1).device, at::Device(at::kCPU));
+  EXPECT_THAT(choose_device("Ascend", hosts(4, 0), 0, 1).choice,
               HasSubstr("on the CPU (no CUDA device here); context.device_target leaves it open"));
-  EXPECT_THAT(choose_device("Ascend", 1, {0, 1, 8}).choice, HasSubstr("on the CPU (thread ranks)"));
-  EXPECT_THAT(choose_device("Ascend", 2, {3, 4, 1}).choice, HasSubstr("fewer CUDA devices"));
-  EXPECT_EQ(choose_device("CPU", 4, {}).choice, "");
-  EXPECT_EQ(choose_device("GPU", 4, {}).choice, "");
+  EXPECT_EQ(choose_device("Ascend", hosts(1, 0), 0, 8).device, at::Device(at::kCPU));
+  EXPECT_THAT(choose_device("Ascend", hosts(1, 1), 0, 8).choice,
+              HasSubstr("on the CPU (thread ranks)"));
+  EXPECT_EQ(choose_device("CPU", hosts(4, 4), 0, 1).choice, "");
+  EXPECT_EQ(choose_device("GPU", hosts(4, 4), 0, 1).choice, "");
 }
 
-TEST(RankDevice, RefusedWithoutADeviceForEachRank) {
-  EXPECT_THAT(refusal("GPU", 0, {}), HasSubstr("no CUDA device here"));
-  EXPECT_THAT(refusal("CUDA", 1, {0, 1, 8}), HasSubstr("one rank a device"));
-  EXPECT_THAT(refusal("GPU", 2, {0, 4, 1}), HasSubstr("4 workers of this host have 2"));
+TEST(RankDevice, AMachineWithDevicesIsNotLeftForTheCpuInSilence) {
+  EXPECT_THAT(refusal("GPU", hosts(1, 0)), HasSubstr("no CUDA device here"));
+  for (const char* target : {"Ascend", "CUDA"}) {
+    EXPECT_THAT(refusal(target, hosts(4, 2)),
+                AllOf(HasSubstr("4 workers of the host of rank 0, which sees 2 CUDA devices"),
+                      HasSubstr("context.device_target: CPU")));
+    // One host without devices among others: every rank is told the same.
+    std::vector<HostFacts> facts = hosts(4, 2, 2);
+    facts[2].devices = facts[3].devices = 0;
+    EXPECT_THAT(refusal(target, facts), HasSubstr("host of rank 2, which sees 0 CUDA devices"));
+  }
+  EXPECT_THAT(refusal("CUDA", hosts(1, 1), 8),
+              AllOf(HasSubstr("one rank a device"), HasSubstr("context.device_target: CPU")));
+  EXPECT_EQ(refusal("CPU", hosts(4, 2)), "");
 }
 
 }  // namespace

@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <future>
+#include <thread>
 
 #include "tessera/base/error.h"
+#include "tests/support/strangers.h"
 
 namespace tessera {
 namespace {
@@ -138,7 +140,8 @@ TEST(Rendezvous, TheMissingRankIsNamed) {
 
 TEST(Rendezvous, NoNodeZero) {
   auto one = launch(node(free_port(), 2, 1, 1, 1));
-  EXPECT_THAT(message_of<CommError>(one), HasSubstr("no launcher answered at 127.0.0.1:"));
+  EXPECT_THAT(message_of<CommError>(one), AllOf(HasSubstr("cannot reach the launcher of node 0"),
+                                                HasSubstr("within 1 s: refused")));
 }
 
 TEST(Rendezvous, ContradictionsAreRefused) {
@@ -169,6 +172,74 @@ TEST(Rendezvous, ABusyPortIsNamedAtOnce) {
   EXPECT_THAT(message_of<ConfigError>(zero), HasSubstr("--master_port"));
   auto unnumbered = launch(node(stranger.port(), 2, 1));
   EXPECT_THAT(message_of<ConfigError>(unnumbered), HasSubstr("is not the launcher of this run"));
+}
+
+NodeRequest with_secret(NodeRequest request, const std::string& secret) {
+  request.secret = JobSecret(secret);
+  return request;
+}
+
+TEST(Rendezvous, TheSecretIsAskedOfEveryNode) {
+  const int port = free_port();
+  auto zero = launch(with_secret(node(port, 2, 1, 0), "right"));
+  auto wrong = launch(with_secret(node(port, 2, 1, 1), "wrong"));
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(message_of<ConfigError>(wrong),
+              AllOf(HasSubstr("node 0 at 127.0.0.1 refused this node"),
+                    HasSubstr("TESSERA_JOB_SECRET there is another one than on node 0")));
+  auto without = launch(node(port, 2, 1, 1));
+  EXPECT_THAT(message_of<ConfigError>(without),
+              HasSubstr("TESSERA_JOB_SECRET is set on node 0 and not there"));
+  auto one = launch(with_secret(node(port, 2, 1, 1), "right"));
+  EXPECT_EQ(one.get().first_rank, 1);
+  EXPECT_EQ(zero.get().first_rank, 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("a node at 127.0.0.1 was refused: TESSERA_JOB_SECRET there is "));
+  EXPECT_THAT(said, testing::Not(HasSubstr("right")));
+}
+
+TEST(Rendezvous, ANodeThatHasASecretDoesNotJoinWithout) {
+  const int port = free_port();
+  auto zero = launch(node(port, 2, 1, 0));
+  auto one = launch(with_secret(node(port, 2, 1, 1), "mine"));
+  EXPECT_THAT(message_of<ConfigError>(one),
+              HasSubstr("TESSERA_JOB_SECRET is set there and not on node 0"));
+  auto other = launch(node(port, 2, 1, 1));
+  EXPECT_EQ(other.get().first_rank, 1);
+  zero.get();
+}
+
+TEST(Rendezvous, StrangersDoNoHarm) {
+  const int port = free_port();
+  auto zero = launch(node(port, 2, 1, 0));
+  while (test::Strangers(port, 1, 0).connected() == 0) {  // until node 0 listens
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const test::Strangers strangers(port);
+  EXPECT_EQ(strangers.connected(), 230);
+  auto one = launch(node(port, 2, 1, 1));
+  const NodeAssignment at_one = one.get();
+  const NodeAssignment at_zero = zero.get();
+  EXPECT_EQ(at_one.first_rank, 1);
+  EXPECT_FALSE(at_zero.link->poll());
+  at_one.link->send_done();
+}
+
+TEST(Rendezvous, TheMeetingPlaceListensAtItsAddressOnly) {
+  const int port = free_port();
+  auto zero = launch(node(port, 2, 1, 0));
+  while (test::Strangers(port, 1, 0).connected() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in other{};
+  other.sin_family = AF_INET;
+  other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  other.sin_port = htons(static_cast<uint16_t>(port));
+  EXPECT_NE(::connect(descriptor, reinterpret_cast<const sockaddr*>(&other), sizeof other), 0);
+  ::close(descriptor);
+  launch(node(port, 2, 1, 1)).get();
+  zero.get();
 }
 
 class LinkedNodes : public testing::Test {
@@ -202,6 +273,26 @@ TEST_F(LinkedNodes, AFailureReachesAllNodes) {
   EXPECT_EQ(at_two->report, "on another node: rank 1 failed");
 }
 
+TEST_F(LinkedNodes, NodeZeroHearsWhatTheRanksOfOthersWaitFor) {
+  RankStates states;
+  states[1].step = 4;
+  states[1].waits = {{2, "recv in group pp"}};
+  one_.link->send_states(1, states);
+  const auto at_zero = wait_for_failure(*zero_.link);
+  ASSERT_TRUE(at_zero);
+  EXPECT_FALSE(at_zero->is_root_cause);
+  EXPECT_EQ(at_zero->rank, 1);
+  EXPECT_TRUE(zero_.link->decides());
+  EXPECT_FALSE(one_.link->decides());
+  ASSERT_TRUE(zero_.link->states().contains(1));
+  EXPECT_EQ(zero_.link->states().at(1).waits.at(0).peer, 2);
+  one_.link.reset();  // it ended because of that: no other failure
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(zero_.link->poll());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 TEST_F(LinkedNodes, ALauncherThatIsGoneEndsTheOthers) {
   two_.link.reset();
   const auto at_zero = wait_for_failure(*zero_.link);
@@ -222,9 +313,9 @@ TEST_F(LinkedNodes, ALauncherThatIsDoneIsMissedByNobody) {
 
 TEST(PortClaim, OneJobAPort) {
   const int port = free_port();
-  const PortClaim first(port, "--master_port");
+  const PortClaim first("127.0.0.1", port, "--master_port");
   try {
-    const PortClaim second(port, "--master_port");
+    const PortClaim second("127.0.0.1", port, "--master_port");
     FAIL() << "claimed twice";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("port " + std::to_string(port) + " (--master_port)"),
@@ -237,10 +328,10 @@ TEST(PortClaim, AStrangerIsSeenAndAReleasedPortIsFree) {
   {
     const Listener stranger;
     port = stranger.port();
-    EXPECT_THROW(PortClaim(port, "--master_port"), ConfigError);
+    EXPECT_THROW(PortClaim("127.0.0.1", port, "--master_port"), ConfigError);
   }
-  { const PortClaim claim(port, "--master_port"); }
-  const PortClaim again(port, "--master_port");
+  { const PortClaim claim("127.0.0.1", port, "--master_port"); }
+  const PortClaim again("127.0.0.1", port, "--master_port");
 }
 
 TEST(Addresses, OursAndOthers) {

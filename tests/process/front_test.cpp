@@ -97,11 +97,13 @@ TEST(Front, ARankThatIsNoNumberIsToldByName) {
 TEST(Front, RanksOfAStepOfOneAreThreads) {
   for (const char* rank : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}) {
     const ProgramResult result =
-        run_program("tessera", {"train", "--config", config("fsdp"), "--ranks", "3"},
+        run_program("tessera",
+                    {"train", "--config", config("tp"), "--ranks", "6", "--set",
+                     "parallelism.tensor_parallel=4"},
                     {std::string(rank) + "=0", "SLURM_STEP_ID=0", "SLURM_NTASKS=1",
                      "SLURM_LOCALID=0", "OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_LOCAL_RANK=0"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.errors, HasSubstr("3 ranks")) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("6 ranks"));
   }
 }
 
@@ -109,7 +111,7 @@ TEST(Front, WhatWasMeantIsSuggested) {
   EXPECT_THAT(tessera_program({"trian", "--config", config("fsdp")}).errors,
               HasSubstr("trian is no command; did you mean train?"));
   EXPECT_THAT(tessera_program({"plan", "--config", config("fsdp"), "--rank", "8"}).errors,
-              HasSubstr("--rank: did you mean --ranks?"));
+              HasSubstr("--rank: there is no such flag; did you mean --ranks?"));
   EXPECT_THAT(tessera_program({"train", "--conifg=" + config("fsdp")}).errors,
               HasSubstr("did you mean --config?"));
   EXPECT_THAT(run_program("msrun", {"--worker_nun=8", "run_mindformer.py"}).errors,

@@ -195,23 +195,55 @@ std::string after_two_steps(const std::string& run, const std::string& then) {
          then + "; wait $p";
 }
 
+// Sends a signal to the worker of this rank; $p is its launcher.
+std::string signal_to_rank(const std::string& signal, int rank) {
+  return "for c in $(cat /proc/$p/task/$p/children); do tr '\\0' '\\n' </proc/$c/environ | "
+         "grep -qx RANK=" +
+         std::to_string(rank) + " && kill -" + signal + " $c; done";
+}
+
+// Ranks 0 and 1 are the first stage, 2 and 3 the second.
+constexpr const char* kTwoByTwo =
+    " --set parallelism.data_parallel_shard=1 --set parallelism.tensor_parallel=2 "
+    "--set parallelism.pipeline_parallel=2 "
+    "--set parallelism.pipeline_parallel_layers_per_stage=auto";
+
 // No time-out ends the others while a command of a test may run: the loss of the worker does.
 TEST_F(ProcessTraining, AWorkerKilledInAStepEndsTheOthers) {
-  const CommandResult result = sh(
-      after_two_steps(msrun("--log_dir=logs", "out", 4000) + " --set training.timeout_seconds=7200",
-                      "for c in $(cat /proc/$p/task/$p/children); do "
-                      "tr '\\0' '\\n' </proc/$c/environ | grep -qx RANK=2 && kill -KILL $c; done"));
+  const CommandResult result = sh(after_two_steps(
+      msrun("--log_dir=logs", "out", 100000) + kTwoByTwo + " --set training.timeout_seconds=7200",
+      signal_to_rank("KILL", 2)));
   EXPECT_EQ(result.code, 3) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("rank 2 was killed by signal 9"));
+  EXPECT_THAT(result.err, testing::ContainsRegex(
+                              "error: rank 2 was killed by signal 9 .Killed. in step [0-9]+"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("rank [013] in step [0-9]+ waited for rank 2: "));
 }
 
 TEST_F(ProcessTraining, AWorkerThatHangsInAStepIsNamed) {
-  const CommandResult result = sh(
-      after_two_steps(msrun("--log_dir=logs", "out", 4000) + " --set training.timeout_seconds=30",
-                      "for c in $(cat /proc/$p/task/$p/children); do "
-                      "tr '\\0' '\\n' </proc/$c/environ | grep -qx RANK=2 && kill -STOP $c; done"));
+  const CommandResult result = sh(after_two_steps(
+      msrun("--log_dir=logs", "out", 100000) + kTwoByTwo + " --set training.timeout_seconds=30",
+      signal_to_rank("STOP", 2)));
   EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err,
+              testing::ContainsRegex("error: rank 2 is stopped by a signal .* in step [0-9]+"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("rank [013] in step [0-9]+ waited for rank 2: "));
   EXPECT_THAT(result.err, testing::ContainsRegex("step [0-9]+: .*no answer within 30 s from.* 2"));
+}
+
+// The rank that is at fault is on the other node than the first that notices may be.
+TEST_F(ProcessTraining, AWorkerThatHangsOnAnotherNodeIsNamedOnBoth) {
+  const std::string more = std::string(kTwoByTwo) + " --set training.timeout_seconds=30";
+  const CommandResult result =
+      sh(msrun("--local_worker_num=2 --node_rank=0 --log_dir=n0", "out", 100000) + more +
+         " 2>zero & z=$!; " +
+         after_two_steps(
+             msrun("--local_worker_num=2 --node_rank=1 --log_dir=n1", "out", 100000) + more,
+             signal_to_rank("STOP", 3)) +
+         "; code=$?; wait $z; cat zero; exit $code");
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err,
+              testing::ContainsRegex("error: rank 3 is stopped by a signal .* in step"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("error: rank 3 on node 1 is stopped by a signal"));
 }
 
 // A token outside the vocabulary, which one rank alone reads.

@@ -3,37 +3,65 @@
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tessera/base/error.h"
 
 namespace tessera {
 
-RankDevice choose_device(const std::string& target, int devices, const RankPlace& place) {
+namespace {
+
+// Ranks of the container of `rank`, all of which see one device.
+bool each_sees_one(const std::vector<HostFacts>& facts, const HostFacts& own) {
+  return std::ranges::all_of(facts, [&](const HostFacts& other) {
+    return other.container != own.container || other.devices == 1;
+  });
+}
+
+// Why a rank of these has no device of its own; empty: each has one.
+std::string shortage(const std::vector<HostFacts>& facts, int thread_ranks) {
+  if (thread_ranks > 1) {
+    return "one rank a device: start processes (msrun, tessera launch) instead of --ranks " +
+           std::to_string(thread_ranks);
+  }
+  for (int rank = 0; rank < static_cast<int>(facts.size()); ++rank) {
+    const HostFacts& own = facts[static_cast<size_t>(rank)];
+    const HostPlace place = place_on_host(facts, rank);
+    if (place.local_ranks <= own.devices || (own.devices == 1 && each_sees_one(facts, own))) {
+      continue;
+    }
+    return std::to_string(place.local_ranks) + " workers of the host of rank " +
+           std::to_string(rank) + ", which sees " + std::to_string(own.devices) +
+           (own.devices == 1 ? " CUDA device" : " CUDA devices");
+  }
+  return "";
+}
+
+}  // namespace
+
+RankDevice choose_device(const std::string& target, const std::vector<HostFacts>& facts, int rank,
+                         int thread_ranks) {
   if (target == "CPU") return {};
-  const at::Device own(at::kCUDA, static_cast<at::DeviceIndex>(place.local_rank));
-  const bool enough = place.local_processes <= devices && place.thread_ranks == 1;
-  if (target == "GPU" || target == "CUDA") {
-    if (enough) return {own, ""};
-    const std::string field = "context.device_target = " + target + ": ";
-    if (devices == 0) {
-      throw ConfigError(field + "libtorch finds no CUDA device here; nearest legal: CPU");
-    }
-    if (place.thread_ranks > 1) {
-      throw ConfigError(field +
-                        "one rank a device: start processes (msrun, tessera launch) instead "
-                        "of --ranks " +
-                        std::to_string(place.thread_ranks));
-    }
-    throw ConfigError(field + std::to_string(place.local_processes) +
-                      " workers of this host have " + std::to_string(devices) + " CUDA devices");
+  const bool asked = target == "GPU" || target == "CUDA";
+  const bool none =
+      std::ranges::all_of(facts, [](const HostFacts& host) { return host.devices == 0; });
+  const std::string field = "context.device_target = " + target + ": ";
+  if (none && asked) {
+    throw ConfigError(field + "libtorch finds no CUDA device here; nearest legal: CPU");
   }
   const std::string open = "; context.device_target leaves it open";
-  if (enough) return {own, "ranks compute on CUDA devices" + open};
-  const std::string why = devices == 0             ? "no CUDA device here"
-                          : place.thread_ranks > 1 ? "thread ranks"
-                                                   : "fewer CUDA devices than workers";
-  return {at::kCPU, "ranks compute on the CPU (" + why + ")" + open};
+  if (none) return {at::kCPU, "ranks compute on the CPU (no CUDA device here)" + open};
+  if (!asked && thread_ranks > 1) {  // by their nature: --ranks N asks for the CPU
+    return {at::kCPU, "ranks compute on the CPU (thread ranks)" + open};
+  }
+  if (const std::string why = shortage(facts, thread_ranks); !why.empty()) {
+    throw ConfigError(field + why + "; to compute on the CPU, set context.device_target: CPU");
+  }
+  const HostPlace place = place_on_host(facts, rank);
+  const bool numbered = place.local_ranks <= facts[static_cast<size_t>(rank)].devices;
+  const at::Device own(at::kCUDA, static_cast<at::DeviceIndex>(numbered ? place.local_rank : 0));
+  return {own, asked ? "" : "ranks compute on CUDA devices" + open};
 }
 
 int cuda_devices() {

@@ -5,24 +5,24 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
+
+#include "tessera/launcher/host_facts.h"
 
 namespace tessera {
-
-struct RankPlace {
-  int local_rank = 0;       // among the processes of this host
-  int local_processes = 1;  // on this host
-  int thread_ranks = 1;     // in this process
-};
 
 struct RankDevice {
   at::Device device = at::kCPU;
   std::string choice;  // one line for the user where the file leaves it open; else empty
 };
 
-/// `target` is context.device_target: CPU; GPU or CUDA (a device a rank, cuda:local_rank); Ascend:
-/// as GPU where there are enough, else CPU. `devices` is how many CUDA devices this process sees.
-/// Throws ConfigError for GPU or CUDA without a device for each rank.
-RankDevice choose_device(const std::string& target, int devices, const RankPlace& place);
+/// `target` is context.device_target: CPU; GPU or CUDA (a device a rank); Ascend: as GPU where
+/// there are devices, else CPU. `facts` are those of the hosts of all processes, by rank. A rank
+/// takes the device of its number on its host; where each rank of a host sees exactly one, that
+/// one. Throws ConfigError where a rank would go without a device, or share one: it goes to the CPU
+/// only if that was asked for (thread ranks ask for it), or no process sees a device at all.
+RankDevice choose_device(const std::string& target, const std::vector<HostFacts>& facts, int rank,
+                         int thread_ranks);
 
 /// CUDA devices that libtorch sees; 0 with its CPU build.
 int cuda_devices();

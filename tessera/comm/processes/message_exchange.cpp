@@ -81,11 +81,13 @@ void MessageExchange::recv(int peer, std::vector<Piece> pieces) {
 }
 
 void MessageExchange::wait_all(std::vector<Pending>& pending,
-                               MessageTransport::Clock::time_point deadline) {
+                               MessageTransport::Clock::time_point deadline, RankPage* page) {
+  RankPage::Wait marked(page, what_);
   std::vector<int> silent;
   std::string why;
   bool timed_out = false;
   for (Pending& item : pending) {
+    if (silent.empty()) marked.on(item.peer);  // what the rank failed in stays
     try {
       item.request->wait(deadline);
     } catch (const MessageTransport::Failure& failure) {
@@ -98,7 +100,7 @@ void MessageExchange::wait_all(std::vector<Pending>& pending,
       silent.push_back(item.peer);
     }
   }
-  if (silent.empty()) return;
+  if (silent.empty()) return marked.done();
   std::sort(silent.begin(), silent.end());
   silent.erase(std::unique(silent.begin(), silent.end()), silent.end());
   if (timed_out) {
@@ -108,9 +110,13 @@ void MessageExchange::wait_all(std::vector<Pending>& pending,
   throw CommError(what_ + ": lost " + join_ranks(silent) + " (" + why + ")");
 }
 
-void MessageExchange::wait() {
+void MessageExchange::wait() { wait(world_->page.get()); }
+
+void MessageExchange::wait_aside() { wait(nullptr); }
+
+void MessageExchange::wait(RankPage* page) {
   const auto deadline = MessageTransport::Clock::now() + world_->options.timeout;
-  wait_all(receives_, deadline);
+  wait_all(receives_, deadline, page);
   for (const Unpack& unpack : unpacks_) {
     const std::byte* at = data_of(unpack.buffer);
     for (const Piece& piece : unpack.pieces) {
@@ -122,7 +128,7 @@ void MessageExchange::wait() {
   unpacks_.clear();
   if (finish_) finish_();
   finish_ = nullptr;
-  wait_all(sends_, deadline);
+  wait_all(sends_, deadline, page);
   kept_.clear();
 }
 

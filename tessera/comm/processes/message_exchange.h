@@ -13,6 +13,7 @@
 
 #include "tessera/comm/process_group.h"
 #include "tessera/comm/processes/message_transport.h"
+#include "tessera/launcher/rank_page.h"
 
 namespace tessera {
 
@@ -20,6 +21,7 @@ namespace tessera {
 struct MessageWorld {
   std::unique_ptr<MessageTransport> transport;
   GroupOptions options;
+  std::shared_ptr<RankPage> page;  // tells the launcher whom this rank waits for, or null
   int32_t next_group = 0;  // number of the next group this rank joins, see MessageGroup::split
 };
 
@@ -46,6 +48,8 @@ class MessageExchange : public Work::Impl {
 
   /// Throws CommError naming the peers that did not answer.
   void wait() override;
+  /// For a thread that waits while the rank goes on: the wait is not told to the launcher.
+  void wait_aside();
   /// Whether everything is known to be sent and received.
   bool done() const;
   /// Makes the wait() of another thread fail.
@@ -62,7 +66,9 @@ class MessageExchange : public Work::Impl {
   };
 
   std::vector<Piece> packed(const std::vector<Piece>& pieces);
-  void wait_all(std::vector<Pending>& pending, MessageTransport::Clock::time_point deadline);
+  void wait(RankPage* page);
+  void wait_all(std::vector<Pending>& pending, MessageTransport::Clock::time_point deadline,
+                RankPage* page);
 
   const std::shared_ptr<MessageWorld> world_;
   const int32_t tag_;

@@ -309,12 +309,14 @@ class MessageGroup : public ProcessGroup::Impl {
 }  // namespace
 
 ProcessGroup message_group(std::unique_ptr<MessageTransport> transport, int rank, int size,
-                           GroupOptions options, const std::string& name) {
+                           GroupOptions options, const std::string& name,
+                           std::shared_ptr<RankPage> page) {
   if (size == 1) return single_group(rank, name);
   auto state = std::make_shared<GroupState>();
   state->world = std::make_shared<MessageWorld>();
   state->world->transport = std::move(transport);
   state->world->options = options;
+  state->world->page = std::move(page);
   state->world->next_group = 1;
   state->self = single_impl(rank, name);
   state->pending_sends = std::make_shared<PendingSends>();

@@ -12,8 +12,10 @@
 namespace tessera {
 
 /// The group of all ranks over `transport`, as rank `rank` sees it. Several multi-phase operations
-/// (all_reduce of much) in flight at once must be waited for in one order by all members.
+/// (all_reduce of much) in flight at once must be waited for in one order by all members. `page`
+/// tells the launcher whom this rank waits for.
 ProcessGroup message_group(std::unique_ptr<MessageTransport> transport, int rank, int size,
-                           GroupOptions options, const std::string& name = "world");
+                           GroupOptions options, const std::string& name = "world",
+                           std::shared_ptr<RankPage> page = nullptr);
 
 }  // namespace tessera

@@ -42,7 +42,7 @@ void PendingSends::run() {
     const std::shared_ptr<MessageExchange> send = queue_.front();
     lock.unlock();
     try {
-      send->wait();
+      send->wait_aside();
     } catch (const CommError&) {
     }
     lock.lock();

@@ -323,11 +323,8 @@ class ShmTransport : public MessageTransport {
   bool completed_ = false;
 };
 
-bool all_equal(MeetingPoint& meeting, const std::string& key, const std::string& expected) {
-  for (int rank = 0; rank < meeting.options().world; ++rank) {
-    if (meeting.get(key + std::to_string(rank)) != expected) return false;
-  }
-  return true;
+bool all_equal(const std::vector<std::string>& texts, const std::string& expected) {
+  return std::ranges::all_of(texts, [&](const std::string& text) { return text == expected; });
 }
 
 }  // namespace
@@ -336,8 +333,7 @@ std::unique_ptr<MessageTransport> connect_shared_memory(std::shared_ptr<MeetingP
   const int rank = meeting->options().rank;
   const int world = meeting->options().world;
   const std::string host = host_identity();
-  meeting->set("host/" + std::to_string(rank), host);
-  if (!all_equal(*meeting, "host/", host)) return nullptr;
+  if (!all_equal(meeting->exchange("host", host), host)) return nullptr;
 
   std::unique_ptr<ShmSegment> segment;
   if (rank == 0) {
@@ -346,8 +342,7 @@ std::unique_ptr<MessageTransport> connect_shared_memory(std::shared_ptr<MeetingP
   } else {
     segment = ShmSegment::open(meeting->get("segment"), rank, world);
   }
-  meeting->set("segment/" + std::to_string(rank), segment ? "open" : "none");
-  if (!all_equal(*meeting, "segment/", "open")) return nullptr;
+  if (!all_equal(meeting->exchange("segments", segment ? "open" : "none"), "open")) return nullptr;
   return std::make_unique<ShmTransport>(std::move(meeting), std::move(segment));
 }
 

@@ -20,7 +20,7 @@ together.
 A run is one YAML file. `--set section.field=value` replaces a value; it is parsed as YAML and reported
 like a line of the file. Unknown keys are refused in every section. Types are checked: a bool is no int,
 an int is a float, `1e-8` is a float with or without a dot. A relative path means what exists beside the
-file, else below the working directory. In every key marked "A path"
+file, else below the working directory. In every key marked "A path", and in flags that name a file or a folder,
 `~/` is the home folder, `$NAME` and `${NAME}` are variables of the environment and `$$` is a dollar sign;
 `~user` and variables that are not set are refused. In `model`, `lr_scheduler` and
 `train_dataset.dataloader` a null means that the key is left out. A section at the top whose name begins
