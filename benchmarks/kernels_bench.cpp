@@ -11,8 +11,8 @@
 
 #include "tessera/nn/attention/rotary.h"
 #include "tessera/nn/attention/split_heads.h"
+#include "tessera/nn/kernels/gated_unit.h"
 #include "tessera/nn/kernels/rms_norm.h"
-#include "tessera/nn/kernels/swiglu.h"
 #include "tessera/nn/seams.h"
 
 namespace {
@@ -62,7 +62,7 @@ void rotary(benchmark::State& state, bool fused) {
 void swiglu_of(benchmark::State& state, bool fused) {
   const at::Tensor gate_up = leaf({kTokens, 2 * state.range(0)});
   measure(state, {gate_up}, [&] {
-    if (fused) return swiglu(gate_up);
+    if (fused) return gated_unit(gate_up);
     const Tensors half = gate_up.chunk(2, -1);
     return at::silu(half[0]) * half[1];
   });

@@ -73,6 +73,15 @@ at::Tensor gather_from_sp(const at::Tensor& x, int64_t rows, const ProcessGroup&
                        [group](const at::Tensor& grad) { return scattered(grad, group); });
 }
 
+at::Tensor sum_over_members(const at::Tensor& x, const ProcessGroup& group) {
+  const auto summed = [group](const at::Tensor& values) {
+    at::Tensor sum = values.clone();
+    group.all_reduce({sum}).wait();
+    return sum;
+  };
+  return with_backward(x, summed(x.detach().contiguous()), summed);
+}
+
 at::Tensor scatter_to_sp(const at::Tensor& x, const ProcessGroup& group) {
   const int64_t rows = x.size(0);
   return with_backward(

@@ -25,6 +25,9 @@ at::Tensor gather_from_sp(const at::Tensor& x, int64_t rows, const ProcessGroup&
 /// [T, ...] -> [rows of this rank, ...] of the sum over members. Backward: all-gather.
 at::Tensor scatter_to_sp(const at::Tensor& x, const ProcessGroup& group);
 
+/// The sum over members, on every member. Backward: the sum of their gradients.
+at::Tensor sum_over_members(const at::Tensor& x, const ProcessGroup& group);
+
 /// in_splits[j] rows of x go to member j; out_splits[j] rows of the result come from member j.
 /// Backward: the same with the splits swapped.
 at::Tensor all_to_all(const at::Tensor& x, const std::vector<int64_t>& out_splits,

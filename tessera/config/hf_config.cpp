@@ -28,7 +28,24 @@ constexpr std::string_view kShapingKeys[] = {
     "model.tie_word_embeddings",
     "model.n_routed_experts",
     "model.num_nextn_predict_layers",
+    "model.sliding_window",
+    "model.layer_types",
+    "model.use_sliding_window",
+    "model.max_window_layers",
+    "model.rope_local_base_freq",
+    "model.partial_rotary_factor",
+    "model.query_pre_attn_scalar",
+    "model.attn_logit_softcapping",
+    "model.final_logit_softcapping",
+    "model.activation_func_clamp_value",
+    "model.original_max_position_embeddings",
+    "model.qk_layernorm",
 };
+
+// Keys in which null is a value of its own.
+constexpr std::string_view kNullableKeys[] = {"model.q_lora_rank", "model.sliding_window",
+                                              "model.attn_logit_softcapping",
+                                              "model.final_logit_softcapping"};
 
 // Taken where the YAML is silent; not compared: alone it changes nothing.
 constexpr std::string_view kTakenKeys[] = {"model.max_position_embeddings"};
@@ -52,21 +69,42 @@ void report(std::vector<Issue>& issues, const Value& at, std::string field, std:
 
 // Things a published model may have and the families here have not.
 void refuse_foreign(const Value& document, std::vector<Issue>& issues) {
-  const Value* sliding = document.find("use_sliding_window");
-  if (sliding && sliding->kind == Value::Kind::kScalar && parse_bool(sliding->text) == true) {
-    report(issues, *sliding, "use_sliding_window", "sliding-window attention is not built");
-  }
-  if (const Value* types = document.find("layer_types")) {
-    for (const Value& item : types->items) {
-      if (item.text != "full_attention") {
-        report(issues, item, "layer_types", "only full_attention is built");
-        break;
-      }
-    }
-  }
   if (const Value* quantized = document.find("quantization_config");
       quantized && !quantized->is_null()) {
     report(issues, *quantized, "quantization_config", "quantized weights are not read");
+  }
+}
+
+// What is said twice must be the same.
+void add_key(const Given& given, std::vector<Given>& keys, std::vector<Issue>& issues) {
+  const auto earlier = std::ranges::find(keys, given.field, &Given::field);
+  if (earlier == keys.end()) {
+    keys.push_back(given);
+  } else if (!say_the_same(*earlier, given)) {
+    report(issues, *given.value, given.written,
+           "contradicts " + earlier->written + " = " + display(*earlier->value));
+  }
+}
+
+void collect(const HfConfig& hf, std::string_view section, const Value& map,
+             std::vector<Given>& keys, std::vector<Issue>& issues);
+
+// The rotary embedding, or one for each kind of layer: then that of layers with a window may differ
+// in its base alone.
+void collect_rope(const HfConfig& hf, const Value& map, std::vector<Given>& keys,
+                  std::vector<Issue>& issues) {
+  const Value* full = map.find(kFullLayer);
+  if (!full) return collect(hf, "model.rope_scaling", map, keys, issues);
+  collect(hf, "model.rope_scaling", *full, keys, issues);
+  const Value* windowed = map.find(kWindowedLayer);
+  if (!windowed) return;
+  for (const Value::Entry& entry : windowed->entries) {
+    if (entry.key == "rope_theta") {
+      add_key({find_field("model.rope_local_base_freq"), entry.key, &entry.value}, keys, issues);
+    } else if (entry.key == "rope_type" && entry.value.text != "default") {
+      report(issues, entry.value, "rope_parameters.sliding_attention.rope_type",
+             "must be default for layers with a window");
+    }
   }
 }
 
@@ -76,27 +114,18 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
   for (const Value::Entry& entry : map.entries) {
     const std::string name = canonical_key(section, entry.key);
     if (section == "model" && name == "rope_scaling") {
-      if (entry.value.kind == Value::Kind::kMap) {
-        collect(hf, "model.rope_scaling", entry.value, keys, issues);
-      }
+      if (entry.value.kind == Value::Kind::kMap) collect_rope(hf, entry.value, keys, issues);
       continue;
     }
     std::string path = std::string(section) + "." + name;
-    if (path == "model.rope_scaling.rope_theta") path = "model.rope_theta";
+    for (const std::string_view outer : {"rope_theta", "partial_rotary_factor"}) {
+      if (path == "model.rope_scaling." + std::string(outer)) path = "model." + std::string(outer);
+    }
     const Field* field = find_field(path);
     if (!field || entry.value.is_null() || !is_wanted(path, hf.family.get())) {
-      // null says something where null is a value of its own.
-      const bool full_rank = path == "model.q_lora_rank" && entry.value.is_null();
-      if (!full_rank) continue;
+      if (!field || !entry.value.is_null() || !holds(kNullableKeys, path)) continue;
     }
-    const Given given{field, entry.key, &entry.value};
-    const auto earlier = std::ranges::find(keys, field, &Given::field);
-    if (earlier == keys.end()) {
-      keys.push_back(given);
-    } else if (!say_the_same(*earlier, given)) {
-      report(issues, entry.value, entry.key,
-             "contradicts " + earlier->written + " = " + display(*earlier->value));
-    }
+    add_key({field, entry.key, &entry.value}, keys, issues);
   }
 }
 

@@ -35,7 +35,28 @@ Json rope_scaling(const ModelConfig& m) {
     if (rope.attention_factor) scaling["attention_factor"] = *rope.attention_factor;
     scaling["truncate"] = rope.truncate;
   }
+  if (rope.rope_type == "longrope") {
+    scaling.erase("factor");
+    scaling["short_factor"] = rope.short_factor;
+    scaling["long_factor"] = rope.long_factor;
+    if (rope.attention_factor) scaling["attention_factor"] = *rope.attention_factor;
+  }
   return scaling;
+}
+
+// Layers with a window and without, as the model has them.
+Json layer_types(const ModelConfig& m) {
+  Json types = Json::array();
+  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
+    types.push_back(m.window_of(layer) > 0 ? kWindowedLayer : kFullLayer);
+  }
+  return types;
+}
+
+int64_t first_windowed_layer(const ModelConfig& m) {
+  int64_t layer = 0;
+  while (layer < m.num_hidden_layers && m.window_of(layer) == 0) ++layer;
+  return layer;
 }
 
 Json moe_layer_freq(const ModelConfig& m) {
@@ -86,8 +107,28 @@ const Key kKeys[] = {
      [](const ModelConfig& m) { return Json(m.num_nextn_predict_layers); }},
     {"head_dim", [](const ModelConfig& m) { return Json(m.head_dim); }},
     {"mlp_bias", [](const ModelConfig& m) { return Json(m.mlp_bias); }},
-    {"use_sliding_window", [](const ModelConfig&) { return Json(false); }},
-    {"sliding_window", [](const ModelConfig&) { return Json(nullptr); }},
+    {"use_sliding_window", [](const ModelConfig& m) { return Json(m.use_sliding_window); }},
+    {"sliding_window", [](const ModelConfig& m) { return or_null(m.sliding_window); }},
+    {"max_window_layers", [](const ModelConfig& m) { return Json(first_windowed_layer(m)); }},
+    {"layer_types", layer_types},
+    {"rope_local_base_freq",
+     [](const ModelConfig& m) { return Json(m.rope_local_base_freq.value_or(m.rope_theta)); }},
+    {"partial_rotary_factor", [](const ModelConfig& m) { return Json(m.partial_rotary_factor); }},
+    {"original_max_position_embeddings",
+     [](const ModelConfig& m) {
+       return Json(m.original_max_position_embeddings.value_or(m.max_position_embeddings));
+     }},
+    {"hidden_activation", [](const ModelConfig& m) { return Json(m.hidden_act); }},
+    {"query_pre_attn_scalar",
+     [](const ModelConfig& m) { return or_null(m.query_pre_attn_scalar); }},
+    {"attn_logit_softcapping",
+     [](const ModelConfig& m) { return or_null(m.attn_logit_softcapping); }},
+    {"final_logit_softcapping",
+     [](const ModelConfig& m) { return or_null(m.final_logit_softcapping); }},
+    {"swiglu_alpha", [](const ModelConfig& m) { return Json(m.design().gate_slope); }},
+    {"swiglu_limit", [](const ModelConfig& m) { return or_null(m.activation_func_clamp_value); }},
+    {"use_qk_norm", [](const ModelConfig& m) { return Json(m.qk_layernorm); }},
+    {"num_local_experts", [](const ModelConfig& m) { return Json(m.n_routed_experts); }},
     {"num_experts_per_tok", [](const ModelConfig& m) { return Json(m.num_experts_per_tok); }},
     {"moe_intermediate_size", [](const ModelConfig& m) { return Json(m.moe_intermediate_size); }},
     {"norm_topk_prob", [](const ModelConfig& m) { return Json(m.norm_topk_prob); }},

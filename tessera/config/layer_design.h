@@ -71,8 +71,10 @@ struct LayerDesign {
   /// Which layers have a window where the file does not say it by layer_types: 0: all, n: all but
   /// every n-th. `asks_for_window`: only with use_sliding_window, and not the first
   /// max_window_layers.
+  bool has_windows = false;  // the family may have them at all
   int64_t full_attention_every = 0;
   bool asks_for_window = false;
+  bool plain_window_rope = false;  // no rope_scaling in layers with a window
   std::vector<LayerNorm> norms = {{NormPlace::kBeforeAttention, "input_layernorm"},
                                   {NormPlace::kQuery, "self_attn.q_norm"},
                                   {NormPlace::kKey, "self_attn.k_norm"},

@@ -26,6 +26,12 @@ bool ModelConfig::is_moe_layer(int64_t layer) const {
   return layer % std::get<int64_t>(moe_layer_freq) == 0;
 }
 
+int64_t ModelConfig::window_of(int64_t layer) const {
+  layer = std::min(layer, num_hidden_layers - 1);
+  if (!sliding_window || layer >= static_cast<int64_t>(layer_types.size())) return 0;
+  return layer_types[static_cast<size_t>(layer)] == kWindowedLayer ? *sliding_window : 0;
+}
+
 const LayerDesign& ModelConfig::design() const {
   static const LayerDesign usual;
   return family ? family->design : usual;
@@ -44,14 +50,18 @@ int64_t ModelConfig::query_dim() const {
 }
 int64_t ModelConfig::value_dim() const { return has_latent_attention() ? v_head_dim : head_dim; }
 int64_t ModelConfig::rotary_dim() const {
-  return has_latent_attention() ? qk_rope_head_dim : head_dim;
+  if (has_latent_attention()) return qk_rope_head_dim;
+  return static_cast<int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
 }
 int64_t ModelConfig::core_kv_heads() const {
   return has_latent_attention() ? num_attention_heads : num_key_value_heads;
 }
 
+bool has_gelu_gate(const ModelConfig& model) { return model.hidden_act.starts_with("gelu"); }
+
 double attention_scale(const ModelConfig& model) {
-  const double plain = 1.0 / std::sqrt(static_cast<double>(model.query_dim()));
+  const double plain =
+      1.0 / std::sqrt(model.query_pre_attn_scalar.value_or(static_cast<double>(model.query_dim())));
   if (!model.has_latent_attention()) return plain;
   double magnitude = 1.0;
   if (model.rope_scaling.rope_type != "default") {

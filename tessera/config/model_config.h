@@ -14,6 +14,10 @@ namespace tessera {
 
 struct Family;
 
+/// The values of `model.layer_types`.
+inline constexpr const char* kWindowedLayer = "sliding_attention";
+inline constexpr const char* kFullLayer = "full_attention";
+
 /// `model.rope_scaling`; a file without it has rope_type "default".
 struct RopeScaling {
   std::string rope_type = "default";  // default, linear, dynamic, llama3, yarn, longrope
@@ -66,6 +70,8 @@ struct ModelConfig {
   RopeScaling rope_scaling;
   std::optional<double> rope_local_base_freq;  // base of layers with a window; none: rope_theta
   double partial_rotary_factor = 1.0;          // how much of a head is rotated
+  std::optional<int64_t>
+      original_max_position_embeddings;  // longrope: of rope_scaling, if not there
   int64_t max_position_embeddings = 32768;
   std::string position_embedding_type = "rope";           // rope, yarn
   bool attention_bias = false;                            // see ProjectionBiases
@@ -156,6 +162,9 @@ struct ModelConfig {
   /// What the family decides about the layers; without a family the design of most.
   const LayerDesign& design() const;
   bool has_latent_attention() const { return design().attention == AttentionKind::kLatent; }
+  /// How many of the last tokens, itself among them, a token of decoder layer `layer` sees; 0: all
+  /// of its document. A layer of multi-token prediction is as the last one.
+  int64_t window_of(int64_t layer) const;
   /// The norm at a place of every layer; nullptr: there is none.
   const LayerNorm* norm_at(NormPlace place) const;
 
@@ -174,9 +183,12 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// Factor on q k^T: 1/sqrt of the query's head size; under latent attention times the square of
-/// yarn's magnitude, under yarn as transformers computes it, under plain rope only when
-/// rotary_scaling_factor is given.
+/// Whether the gate of a feed-forward part is GELU, else SiLU (model.hidden_act).
+bool has_gelu_gate(const ModelConfig& model);
+
+/// Factor on q k^T: 1/sqrt of query_pre_attn_scalar, or of the query's head size; under latent
+/// attention times the square of yarn's magnitude, under yarn as transformers computes it, under
+/// plain rope only when rotary_scaling_factor is given.
 double attention_scale(const ModelConfig& model);
 
 /// MindFormers' default of mscale and mscale_all_dim.

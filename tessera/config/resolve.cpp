@@ -30,6 +30,21 @@ void resolve_rope(ModelConfig& model, const IsGiven& given) {
   }
 }
 
+// Which layers have a window: said by layer_types, else by the family.
+void resolve_windows(ModelConfig& model, const IsGiven& given) {
+  const LayerDesign& design = model.design();
+  if (design.asks_for_window && !model.use_sliding_window) model.sliding_window.reset();
+  if (given("model.layer_types")) return;
+  model.layer_types.clear();
+  if (!model.sliding_window) return;
+  const int64_t first = design.asks_for_window ? model.max_window_layers.value_or(0) : 0;
+  for (int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
+    const bool is_full = layer < first || (design.full_attention_every > 0 &&
+                                           (layer + 1) % design.full_attention_every == 0);
+    model.layer_types.push_back(is_full ? kFullLayer : kWindowedLayer);
+  }
+}
+
 void resolve_model(Config& config, const IsGiven& given) {
   ModelConfig& model = config.model;
   if (!given("model.num_key_value_heads")) model.num_key_value_heads = model.num_attention_heads;
@@ -44,6 +59,7 @@ void resolve_model(Config& config, const IsGiven& given) {
         model.moe_intermediate_size * model.n_shared_experts;
   }
   resolve_rope(model, given);
+  resolve_windows(model, given);
 
   const DatasetConfig& data = config.train_dataset.dataloader.config;
   if (!given("model.seq_length") && given("train_dataset.dataloader.config.seq_length")) {

@@ -4,7 +4,9 @@ namespace tessera {
 
 DType compute_dtype(ParamRole role, const ModelConfig& model) {
   if (is_norm(role)) return model.layernorm_compute_dtype;
-  if (role == ParamRole::kRouter) return model.moe_router_dtype;
+  if (role == ParamRole::kRouter || role == ParamRole::kRouterOffset) {
+    return model.moe_router_dtype;
+  }
   return model.compute_dtype;
 }
 

@@ -1,6 +1,9 @@
 #include "tessera/layout/model_spec.h"
 
+#include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "tessera/layout/weight_names.h"
 
@@ -25,6 +28,7 @@ class SpecBuilder {
     for (int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
       begin_layer(layer);
       add_decoder_layer();
+      stack_layer();
     }
     layer_ = -1;
     prefix_.clear();
@@ -34,6 +38,7 @@ class SpecBuilder {
     for (int64_t depth = 0; depth < m_.num_nextn_predict_layers; ++depth) {
       begin_layer(m_.num_hidden_layers + depth);
       add_mtp_layer();
+      stack_layer();
     }
     return std::move(spec_);
   }
@@ -41,6 +46,7 @@ class SpecBuilder {
  private:
   void begin_layer(int64_t layer) {
     layer_ = layer;
+    first_of_layer_ = spec_.size();
     prefix_ = layer_prefix(layer);
   }
 
@@ -98,8 +104,10 @@ class SpecBuilder {
     add_linear(kAttnK, kv, m_.hidden_size, bias, kAttnKBias);
     add_linear(kAttnV, kv, m_.hidden_size, bias, kAttnVBias);
     add_output(q);
-    add_norm(NormPlace::kQuery, m_.head_dim, kQNorm);
-    add_norm(NormPlace::kKey, m_.head_dim, kKNorm);
+    const bool of_head = design_.qk_norm_span == QkNormSpan::kHead;
+    add_norm(NormPlace::kQuery, of_head ? m_.head_dim : q, kQNorm);
+    add_norm(NormPlace::kKey, of_head ? m_.head_dim : kv, kKNorm);
+    if (design_.attention_sinks) add(kAttnSink, {m_.num_attention_heads});
   }
 
   void add_output(int64_t in) {
@@ -136,15 +144,17 @@ class SpecBuilder {
   void add_experts() {
     using enum ParamRole;
     add(kRouter, {m_.n_routed_experts, m_.hidden_size});
+    if (is_there(design_.biases.router, false)) add(kRouterOffset, {m_.n_routed_experts});
     if (m_.moe_router_enable_expert_bias) {
       add(kRouterBias, {m_.n_routed_experts});
       spec_.back().trainable = false;
     }
     const int64_t width = m_.moe_intermediate_size;
+    const bool bias = is_there(design_.biases.experts, false);
     for (expert_ = 0; expert_ < m_.n_routed_experts; ++expert_) {
-      add(kExpertGate, {width, m_.hidden_size});
-      add(kExpertUp, {width, m_.hidden_size});
-      add(kExpertDown, {m_.hidden_size, width});
+      add_linear(kExpertGate, width, m_.hidden_size, bias, kExpertGateBias);
+      add_linear(kExpertUp, width, m_.hidden_size, bias, kExpertUpBias);
+      add_linear(kExpertDown, m_.hidden_size, width, bias, kExpertDownBias);
     }
     expert_ = -1;
     if (m_.n_shared_experts > 0) {
@@ -153,6 +163,41 @@ class SpecBuilder {
       add(kSharedUp, {shared, m_.hidden_size});
       add(kSharedDown, {m_.hidden_size, shared});
       if (m_.use_shared_expert_gating) add(kSharedExpertGate, {1, m_.hidden_size});
+    }
+  }
+
+  // Says of the layer's parameters in which tensors of the files they lie.
+  void stack_layer() {
+    for (const PublishedStack& stack : design_.stacks) {
+      std::map<int64_t, std::vector<ParamSpec*>> by_expert;
+      for (size_t i = first_of_layer_; i < spec_.size(); ++i) {
+        const bool is_part = std::ranges::find(stack.parts, spec_[i].role) != stack.parts.end();
+        if (is_part) by_expert[spec_[i].expert].push_back(&spec_[i]);
+      }
+      for (const auto& [expert, parts] : by_expert) place_in_stack(stack, expert, parts);
+    }
+  }
+
+  void place_in_stack(const PublishedStack& stack, int64_t expert,
+                      const std::vector<ParamSpec*>& parts) {
+    int64_t rows = 0;
+    for (const ParamSpec* part : parts) rows += part->shape[0];
+    StackPlace place;
+    place.tensor = prefix_ + stack.name;
+    place.shape = parts.front()->shape;
+    place.shape[0] = rows;
+    place.transposed = stack.transposed;
+    if (stack.transposed) std::swap(place.shape[0], place.shape[1]);
+    if (expert >= 0) {
+      place.shape.insert(place.shape.begin(), m_.n_routed_experts);
+      place.prefix = {expert};
+    }
+    int64_t first = 0;
+    for (ParamSpec* part : parts) {
+      place.first_row = first;
+      place.row_step = stack.alternating ? static_cast<int64_t>(parts.size()) : 1;
+      first += stack.alternating ? 1 : part->shape[0];
+      part->stack = place;
     }
   }
 
@@ -173,6 +218,7 @@ class SpecBuilder {
   const LayerDesign& design_;
   std::vector<ParamSpec> spec_;
   std::string prefix_;
+  size_t first_of_layer_ = 0;  // in spec_
   int64_t layer_ = -1;
   int64_t expert_ = -1;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,14 +10,27 @@
 
 namespace tessera {
 
+/// Where a parameter lies in a tensor of the published model that holds several (PublishedStack).
+struct StackPlace {
+  std::string tensor;           // full name
+  std::vector<int64_t> shape;   // of the tensor
+  std::vector<int64_t> prefix;  // indices in front of the rest: the expert's, or none
+  // Row i of the parameter is row first_row + i * row_step of what the prefix leaves, which is
+  // stored [in, out] if `transposed`.
+  int64_t first_row = 0;
+  int64_t row_step = 1;
+  bool transposed = false;
+};
+
 struct ParamSpec {
   std::string name;            // Hugging Face name
   std::vector<int64_t> shape;  // as in the file: [out, in] for matrices
   ParamRole role = ParamRole::kNorm;
-  int64_t layer = -1;     // decoder layer (MTP layers follow), -1 outside the layers
-  int64_t expert = -1;    // index of the routed expert, else -1
-  std::string tied_to;    // name of the parameter whose storage this is, else empty
-  bool trainable = true;  // false: a buffer such as the router's selection bias
+  int64_t layer = -1;               // decoder layer (MTP layers follow), -1 outside the layers
+  int64_t expert = -1;              // index of the routed expert, else -1
+  std::string tied_to;              // name of the parameter whose storage this is, else empty
+  std::optional<StackPlace> stack;  // where the files of the family hold it, if not by itself
+  bool trainable = true;            // false: a buffer such as the router's selection bias
 
   int64_t numel() const;
 };

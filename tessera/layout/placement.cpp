@@ -9,12 +9,16 @@ namespace {
 
 enum class TensorCut { kNone, kRows, kKvRows, kColumns };
 
-TensorCut tensor_cut(ParamRole role) {
+TensorCut tensor_cut(ParamRole role, const LayerDesign& design) {
+  const bool by_head = design.qk_norm_span == QkNormSpan::kAllHeads;
+  if (role == ParamRole::kQNorm) return by_head ? TensorCut::kRows : TensorCut::kNone;
+  if (role == ParamRole::kKNorm) return by_head ? TensorCut::kKvRows : TensorCut::kNone;
   switch (role) {
     case ParamRole::kEmbedding:
     case ParamRole::kHead:
     case ParamRole::kAttnQ:
     case ParamRole::kAttnQBias:
+    case ParamRole::kAttnSink:
     case ParamRole::kMlaQB:
     case ParamRole::kMlaKvB:
     case ParamRole::kMlpGate:
@@ -39,7 +43,7 @@ std::vector<AxisCut> cuts_of(ParamRole role, const ModelConfig& model, const Par
   if (dims.tp == 1) return {};
   const auto tp = static_cast<int>(dims.tp);
   const auto kv_heads = static_cast<int>(model.num_key_value_heads);
-  switch (tensor_cut(role)) {
+  switch (tensor_cut(role, model.design())) {
     case TensorCut::kNone: return {};
     case TensorCut::kRows: return {{Axis::kTp, 0, 1}};
     case TensorCut::kKvRows: return {{Axis::kTp, 0, kv_heads < tp ? tp / kv_heads : 1}};
@@ -76,8 +80,15 @@ const AxisCut* find_cut(const std::vector<AxisCut>& cuts, Axis axis) {
 }
 
 bool is_expert(ParamRole role) {
-  return role == ParamRole::kExpertGate || role == ParamRole::kExpertUp ||
-         role == ParamRole::kExpertDown;
+  switch (role) {
+    case ParamRole::kExpertGate:
+    case ParamRole::kExpertUp:
+    case ParamRole::kExpertDown:
+    case ParamRole::kExpertGateBias:
+    case ParamRole::kExpertUpBias:
+    case ParamRole::kExpertDownBias: return true;
+    default: return false;
+  }
 }
 
 AxisCut storage_cut(const std::vector<int64_t>& sizes, Axis axis, int64_t parts) {

@@ -52,7 +52,7 @@ Placement place_parameter(ParamRole role, const ModelConfig& model, const Parall
 /// The cut by `axis`, or null.
 const AxisCut* find_cut(const std::vector<AxisCut>& cuts, Axis axis);
 
-/// The matrices of routed experts.
+/// The matrices of routed experts, and their biases.
 bool is_expert(ParamRole role);
 
 /// The cut by the `parts` ranks of `axis` that share out the storage of a tensor of `sizes`: by its

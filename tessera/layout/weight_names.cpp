@@ -18,6 +18,7 @@ std::string_view usual_name(ParamRole role) {
     case kAttnKBias: return "self_attn.k_proj.bias";
     case kAttnVBias: return "self_attn.v_proj.bias";
     case kAttnOBias: return "self_attn.o_proj.bias";
+    case kAttnSink: return "self_attn.sinks";
     case kMlaQA: return "self_attn.q_a_proj.weight";
     case kMlaQABias: return "self_attn.q_a_proj.bias";
     case kMlaQB: return "self_attn.q_b_proj.weight";
@@ -32,9 +33,13 @@ std::string_view usual_name(ParamRole role) {
     case kMlpDownBias: return "mlp.down_proj.bias";
     case kRouter: return "mlp.gate.weight";
     case kRouterBias: return "mlp.gate.e_score_correction_bias";
+    case kRouterOffset: return "mlp.gate.bias";
     case kExpertGate: return "mlp.experts.{e}.gate_proj.weight";
     case kExpertUp: return "mlp.experts.{e}.up_proj.weight";
     case kExpertDown: return "mlp.experts.{e}.down_proj.weight";
+    case kExpertGateBias: return "mlp.experts.{e}.gate_proj.bias";
+    case kExpertUpBias: return "mlp.experts.{e}.up_proj.bias";
+    case kExpertDownBias: return "mlp.experts.{e}.down_proj.bias";
     case kSharedGate: return "mlp.shared_experts.gate_proj.weight";
     case kSharedUp: return "mlp.shared_experts.up_proj.weight";
     case kSharedDown: return "mlp.shared_experts.down_proj.weight";

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tessera/base/error.h"
 #include "tessera/models/build_mla.h"
 #include "tessera/models/build_moe.h"
@@ -15,6 +17,9 @@ std::unique_ptr<Attention> make_heads(const ModelConfig& model, const WeightFact
   using enum ParamRole;
   auto attention = std::make_unique<Attention>();
   attention->head_dim = model.head_dim;
+  attention->norm_span = model.design().qk_norm_span;
+  attention->pairs_neighbours = model.design().rotary_pairs_neighbours;
+  attention->has_window = model.window_of(layer) > 0;
   attention->qkv_proj = make_projections(factory, layer, {kAttnQ, kAttnK, kAttnV},
                                          {kAttnQBias, kAttnKBias, kAttnVBias});
   attention->q_norm = make_norm(model, factory, layer, NormPlace::kQuery);
@@ -42,6 +47,7 @@ std::unique_ptr<FeedForward> make_mlp(const ModelConfig& model, const WeightFact
   mlp->gate_up_proj =
       make_projections(factory, layer, {kMlpGate, kMlpUp}, {kMlpGateBias, kMlpUpBias});
   mlp->down_proj = make_linear(factory, layer, kMlpDown, kMlpDownBias);
+  mlp->unit = gated_unit_of(model);
   return mlp;
 }
 
@@ -64,15 +70,16 @@ std::unique_ptr<DecoderLayer> make_layer(const ModelConfig& model, const WeightF
 
 std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vector<int64_t>& layers,
                                        bool with_embedding, bool with_head) {
-  if (model.hidden_act != "silu") {
-    throw ConfigError("model.hidden_act: '" + model.hidden_act + "' is not silu");
-  }
   const WeightFactory factory(model);
   auto decoder = std::make_unique<Decoder>();
   decoder->rope = make_rope(model, model.rotary_dim());
+  decoder->window_rope = make_window_rope(model, model.rotary_dim());
   if (with_embedding) {
     decoder->embedding = std::make_unique<Embedding>();
     decoder->embedding->weight = factory.make(kOutside, {ParamRole::kEmbedding});
+    if (model.design().scaled_embedding) {
+      decoder->embedding_scale = std::sqrt(static_cast<double>(model.hidden_size));
+    }
   }
   for (const int64_t index : layers) {
     decoder->layers.push_back(make_layer(model, factory, index));
@@ -81,6 +88,7 @@ std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vect
     decoder->norm = make_norm(model, factory, kOutside, "model.norm");
     decoder->head = std::make_unique<LossHead>();
     decoder->head->chunks = model.chunk_loss_num;
+    decoder->head->soft_cap = model.final_logit_softcapping.value_or(0);
     if (model.num_nextn_predict_layers > 0) {
       decoder->mtp = build_mtp(model, factory, make_layer(model, factory, model.num_hidden_layers),
                                !with_embedding);

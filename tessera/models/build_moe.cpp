@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "tessera/models/build_parts.h"
+
 namespace tessera {
 
 namespace {
@@ -10,6 +12,7 @@ std::unique_ptr<Router> make_router(const ModelConfig& model, const WeightFactor
                                     int64_t layer) {
   auto router = std::make_unique<Router>();
   router->weight = factory.make(layer, {ParamRole::kRouter});
+  router->offset = factory.make(layer, {ParamRole::kRouterOffset});
   if (model.moe_router_enable_expert_bias) {
     router->bias =
         at::zeros({model.n_routed_experts}, at::TensorOptions().dtype(router->weight.dtype));
@@ -24,7 +27,8 @@ std::unique_ptr<Router> make_router(const ModelConfig& model, const WeightFactor
   return router;
 }
 
-std::unique_ptr<Mlp> make_shared(const WeightFactory& factory, int64_t layer) {
+std::unique_ptr<Mlp> make_shared(const ModelConfig& model, const WeightFactory& factory,
+                                 int64_t layer) {
   using enum ParamRole;
   if (!factory.has(layer, kSharedGate)) return nullptr;
   auto mlp = std::make_unique<Mlp>();
@@ -33,6 +37,7 @@ std::unique_ptr<Mlp> make_shared(const WeightFactory& factory, int64_t layer) {
   mlp->gate_up_proj->part_rows = factory.rows(layer, {kSharedGate, kSharedUp});
   mlp->down_proj = std::make_unique<Linear>();
   mlp->down_proj->weight = factory.make(layer, {kSharedDown});
+  mlp->unit = gated_unit_of(model);
   return mlp;
 }
 
@@ -51,7 +56,10 @@ std::unique_ptr<MixtureOfExperts> build_moe(const ModelConfig& model, const Weig
   moe->experts = std::make_unique<Experts>();
   moe->experts->gate_up = factory.make_experts(layer, {kExpertGate, kExpertUp});
   moe->experts->down = factory.make_experts(layer, {kExpertDown});
-  moe->shared = make_shared(factory, layer);
+  moe->experts->gate_up_bias = factory.make_experts(layer, {kExpertGateBias, kExpertUpBias});
+  moe->experts->down_bias = factory.make_experts(layer, {kExpertDownBias});
+  moe->experts->unit = gated_unit_of(model);
+  moe->shared = make_shared(model, factory, layer);
   if (factory.has(layer, kSharedExpertGate)) {
     moe->shared_gate = std::make_unique<Linear>();
     moe->shared_gate->weight = factory.make(layer, {kSharedExpertGate});

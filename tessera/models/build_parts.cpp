@@ -7,6 +7,7 @@ std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& f
   auto norm = std::make_unique<Norm>();
   norm->weight = factory.make_norm(layer, name);
   norm->eps = model.rms_norm_eps;
+  norm->one_plus = model.design().norm_scale == NormScale::kOnePlusWeight;
   return norm;
 }
 
@@ -14,6 +15,15 @@ std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& f
                                 int64_t layer, NormPlace place) {
   const LayerNorm* norm = model.norm_at(place);
   return norm ? make_norm(model, factory, layer, norm->name) : nullptr;
+}
+
+GatedUnit gated_unit_of(const ModelConfig& model) {
+  GatedUnit unit;
+  if (has_gelu_gate(model)) unit = kernels::kGeluTanhUnit;
+  unit.slope *= model.design().gate_slope;
+  unit.shift = model.design().up_shift;
+  if (model.activation_func_clamp_value) unit.limit = *model.activation_func_clamp_value;
+  return unit;
 }
 
 std::unique_ptr<Linear> make_linear(const WeightFactory& factory, int64_t layer, ParamRole weight,

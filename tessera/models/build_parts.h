@@ -9,6 +9,7 @@
 
 #include "tessera/config/model_config.h"
 #include "tessera/models/weight_factory.h"
+#include "tessera/nn/kernels/gated_unit.h"
 #include "tessera/nn/norm.h"
 #include "tessera/nn/seams.h"
 
@@ -21,6 +22,9 @@ std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& f
 /// The norm that the family has at a place of `layer`, or null.
 std::unique_ptr<Norm> make_norm(const ModelConfig& model, const WeightFactory& factory,
                                 int64_t layer, NormPlace place);
+
+/// What is between gate and up, by model.hidden_act, its clamp and the family.
+GatedUnit gated_unit_of(const ModelConfig& model);
 
 std::unique_ptr<Linear> make_linear(const WeightFactory& factory, int64_t layer, ParamRole weight,
                                     ParamRole bias);

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <tuple>
+
 namespace tessera {
 
 std::vector<DecoderUnit> Decoder::units() {
@@ -27,10 +29,16 @@ std::vector<DecoderLayer*> Decoder::all_layers() {
   return all;
 }
 
-void Decoder::prepare(LayerContext& context) const { rope.fill(context); }
+void Decoder::prepare(LayerContext& context) const {
+  std::tie(context.rope_cos, context.rope_sin) = rope.tables(context.positions);
+  if (!window_rope) return;
+  std::tie(context.window_rope_cos, context.window_rope_sin) =
+      window_rope->tables(context.positions);
+}
 
 at::Tensor Decoder::run_embedding(const LayerContext& context) {
-  return embedding->forward(context.token_ids);
+  const at::Tensor x_TH = embedding->forward(context.token_ids);
+  return embedding_scale == 1.0 ? x_TH : x_TH * embedding_scale;
 }
 
 at::Tensor Decoder::run_head(const at::Tensor& x_TH, const LayerContext& context) {
@@ -43,7 +51,7 @@ Embedding& Decoder::mtp_embedding() {
 
 Tensors Decoder::run_mtp(const at::Tensor& x_TH, const LayerContext& context) {
   LayerContext shifted = shifted_context(context);
-  rope.fill(shifted);
+  prepare(shifted);
   Tensors out = mtp->run(norm->forward(x_TH), mtp_embedding().forward(shifted.token_ids), shifted);
   out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale());
   out.insert(out.begin(), x_TH);

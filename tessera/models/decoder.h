@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,9 @@ struct Decoder {
   std::unique_ptr<Norm> norm;                         // or null, with the head
   std::unique_ptr<LossHead> head;                     // or null
   std::unique_ptr<MtpLayer> mtp;                      // or null, beside the head
+  double embedding_scale = 1.0;
   Rope rope;
+  std::optional<Rope> window_rope;  // of layers with a window, where they have their own
 
   /// The decoder's layers and the one inside mtp: everything that a seam may be replaced in.
   std::vector<DecoderLayer*> all_layers();

@@ -39,7 +39,8 @@ Weight WeightFactory::make_experts(int64_t layer, const std::vector<ParamRole>& 
       weight.parts.push_back(std::move(stacked));
     }
   }
-  TESSERA_CHECK_EQ(weight.parts.size(), roles.size(), "experts of layer ", layer);
+  TESSERA_CHECK(weight.parts.empty() || weight.parts.size() == roles.size(), "experts of layer ",
+                layer, ": only some of the parts of one product exist");
   return weight;
 }
 
@@ -77,7 +78,8 @@ ParameterPart WeightFactory::part(const ParamSpec& spec) const {
   part.name = spec.name;
   part.shape = spec.shape;
   part.role = spec.role;
-  part.init = is_norm(spec.role)       ? InitKind::kOnes
+  const bool starts_at_one = is_norm(spec.role) && model_.design().norm_scale == NormScale::kWeight;
+  part.init = starts_at_one            ? InitKind::kOnes
               : spec.shape.size() == 1 ? InitKind::kZeros
                                        : InitKind::kNormal;
   part.init_std = model_.initializer_range;

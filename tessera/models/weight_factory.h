@@ -23,7 +23,7 @@ class WeightFactory {
   Weight make(int64_t layer, const std::vector<ParamRole>& roles) const;
 
   /// The routed experts' parameters of `roles` in `layer`, stacked: parts [experts, out, in] named
-  /// with "{e}" for the expert.
+  /// with "{e}" for the expert. None of them in the model: an absent weight.
   Weight make_experts(int64_t layer, const std::vector<ParamRole>& roles) const;
 
   /// The norm called `name` (without ".weight"; in a layer relative to it), in the type of norms.

@@ -23,7 +23,7 @@ using torch::autograd::variable_list;
 struct HeadLoss : torch::autograd::Function<HeadLoss> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TH,
                             const at::Tensor& weight_VH, const at::Tensor& labels_T,
-                            const at::Tensor& weights_T, int64_t chunk_tokens,
+                            const at::Tensor& weights_T, double cap, int64_t chunk_tokens,
                             bool differentiable) {
     const int64_t tokens = x_TH.size(0);
     const bool of_x = differentiable && x_TH.requires_grad();
@@ -33,7 +33,7 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
     double loss = 0;
     if (tokens <= chunk_tokens) {
       at::Tensor logits_TV = product_nt(x_TH, weight_VH);
-      loss = cross_entropy_(logits_TV, labels_T, weights_T, with_gradient);
+      loss = cross_entropy_(logits_TV, labels_T, weights_T, with_gradient, cap);
       if (with_gradient) ctx->save_for_backward({x_TH, weight_VH, logits_TV});
       ctx->saved_data["whole"] = true;
     } else {
@@ -47,7 +47,7 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
         at::Tensor logits_TV = buffer.narrow(0, 0, count);
         multiply_into(logits_TV, x, weight_VH.t(), /*add=*/false);
         loss += cross_entropy_(logits_TV, labels_T.narrow(0, begin, count),
-                               weights_T.narrow(0, begin, count), with_gradient);
+                               weights_T.narrow(0, begin, count), with_gradient, cap);
         if (of_x) {
           multiply_into(grad_x.narrow(0, begin, count), logits_TV, weight_VH, /*add=*/false);
         }
@@ -73,7 +73,7 @@ struct HeadLoss : torch::autograd::Function<HeadLoss> {
       if (grad.device().is_cpu() && grad.item<double>() == 1.0) return x;
       return x * grad.to(x.scalar_type());
     };
-    variable_list result(6);
+    variable_list result(7);
     if (ctx->saved_data["whole"].toBool()) {
       const at::Tensor grad_logits = scaled(saved[2]);
       if (ctx->needs_input_grad(0)) result[0] = product_nn(grad_logits, saved[1]);
@@ -92,11 +92,17 @@ at::Tensor LossHead::loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
                           const at::Tensor& mask_T, double loss_scale) {
   const at::Tensor weights_T = mask_T.to(at::kDouble) * loss_scale;
   return HeadLoss::apply(
-      x_TH, weight->value, labels_T, weights_T,
+      x_TH, weight->value, labels_T, weights_T, soft_cap,
       loss_chunk_tokens(x_TH.size(0), weight->value.size(0), chunks, /*cut=*/false),
       at::GradMode::is_enabled());
 }
 
-at::Tensor LossHead::logits(const at::Tensor& x_TH) { return at::linear(x_TH, weight->value); }
+at::Tensor LossHead::logits(const at::Tensor& x_TH) {
+  return capped(at::linear(x_TH, weight->value));
+}
+
+at::Tensor LossHead::capped(const at::Tensor& logits) const {
+  return soft_cap > 0 ? (logits / soft_cap).tanh() * soft_cap : logits;
+}
 
 }  // namespace tessera

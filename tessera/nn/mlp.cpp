@@ -2,12 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/nn/kernels/swiglu.h"
-
 namespace tessera {
 
 FeedForward::Output Mlp::forward(const at::Tensor& x_TH, const LayerContext& context) {
-  return {down_call({swiglu(gate_up_call({x_TH}, context)[0])}, context)[0], {}};
+  return {down_call({gated_unit(gate_up_call({x_TH}, context)[0], unit)}, context)[0], {}};
 }
 
 std::vector<Weight*> Mlp::weights() { return weights_of(modules()); }

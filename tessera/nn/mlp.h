@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/nn/kernels/gated_unit.h"
 #include "tessera/nn/module_calls.h"
 
 namespace tessera {
@@ -22,10 +23,11 @@ struct FeedForward {
   virtual std::vector<ModuleCall*> modules() = 0;
 };
 
-/// down(silu(gate(x)) * up(x)).
+/// down(unit(gate(x), up(x))): SwiGLU unless the model says otherwise.
 struct Mlp : FeedForward {
   std::unique_ptr<Projections> gate_up_proj;  // parts gate, up
   std::unique_ptr<Linear> down_proj;
+  GatedUnit unit;
 
   ModuleCall gate_up_call = stacked_call(LayerModule::kGateUp, gate_up_proj);
   ModuleCall down_call = linear_call(LayerModule::kDown, down_proj);

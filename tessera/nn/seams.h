@@ -50,7 +50,8 @@ struct Embedding {
 struct LossHead {
   Weight* weight = nullptr;  // [V, H]; own_weight, or the embedding's where they are tied
   std::unique_ptr<Weight> own_weight;
-  int64_t chunks = 0;  // pieces of tokens one after the other; 0: chosen by size
+  int64_t chunks = 0;   // pieces of tokens one after the other; 0: chosen by size
+  double soft_cap = 0;  // above 0: a logit z becomes soft_cap * tanh(z / soft_cap)
   LossHead() = default;
   LossHead(LossHead&&) = default;
   virtual ~LossHead() = default;
@@ -60,6 +61,9 @@ struct LossHead {
                           const at::Tensor& mask_T, double loss_scale);
   /// [T, V] in the compute dtype: for tests and export checks.
   virtual at::Tensor logits(const at::Tensor& x_TH);
+
+ protected:
+  at::Tensor capped(const at::Tensor& logits) const;
 };
 
 enum class AttentionInput { kQuery, kKey, kValue };

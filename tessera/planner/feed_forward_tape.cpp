@@ -54,7 +54,7 @@ Tensor mlp_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   return modules(LayerModule::kMlp, [&] {
     const Tensor gate_up =
         modules(LayerModule::kGateUp, [&] { return p.column(y, hidden, 2 * width); });
-    const Tensor inner = p.swiglu(gate_up, p.sizes.tokens, width);
+    const Tensor inner = p.gated_unit(gate_up, p.sizes.tokens, width);
     return modules(LayerModule::kDown, [&] { return p.row(inner, width, hidden); });
   });
 }
@@ -97,13 +97,13 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
       };
       const int64_t width = m.moe_intermediate_size;
       const Tensor gate_up = grouped(x, hidden, 2 * width);
-      return grouped(p.swiglu(gate_up, rows, width), width, hidden);
+      return grouped(p.gated_unit(gate_up, rows, width), width, hidden);
     });
     Tensor shared = -1;
     if (const int64_t width = m.moe_shared_expert_intermediate_size; width > 0) {
       shared = modules(LayerModule::kSharedExperts, [&] {
         const Tensor gate_up = p.linear(y, s.slice, hidden, 2 * width);
-        const Tensor made = p.linear(p.swiglu(gate_up, s.slice, width), s.slice, width, hidden);
+        const Tensor made = p.linear(p.gated_unit(gate_up, s.slice, width), s.slice, width, hidden);
         if (!m.use_shared_expert_gating) return made;
         ActivationTape::Operation gate;
         gate.inputs = {made};

@@ -56,7 +56,7 @@ Tensor TapeParts::norm(Tensor x, int64_t rows, int64_t columns, int64_t width) c
   return tape.add(o);
 }
 
-Tensor TapeParts::swiglu(Tensor gate_up, int64_t rows, int64_t width) const {
+Tensor TapeParts::gated_unit(Tensor gate_up, int64_t rows, int64_t width) const {
   ActivationTape::Operation o;
   o.inputs = {gate_up};
   o.bytes = bytes(rows, width);

@@ -29,7 +29,7 @@ struct TapeParts {
   /// x [rows, width], or several heads of `width` in a row of `columns`.
   Tensor norm(Tensor x, int64_t rows, int64_t columns, int64_t width) const;
   /// [rows, 2 F] -> [rows, F]
-  Tensor swiglu(Tensor gate_up, int64_t rows, int64_t width) const;
+  Tensor gated_unit(Tensor gate_up, int64_t rows, int64_t width) const;
   /// a + b
   Tensor sum(Tensor a, Tensor b, int64_t bytes) const;
   /// [S, H] -> [T, H] of `columns`, over tp.

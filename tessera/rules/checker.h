@@ -65,6 +65,7 @@ class Checker {
 // The rules by section. Each reports all that it finds.
 void check_single_values(Checker& check);  // choices, bounds, what is refused by itself
 void check_model(Checker& check);
+void check_attention_kinds(Checker& check);
 void check_experts(Checker& check);
 void check_tensor_parallel(Checker& check);
 void check_context_parallel(Checker& check);

@@ -59,7 +59,8 @@ void check_latent_attention(Checker& check) {
                                         std::to_string(m.qk_nope_head_dim + m.qk_rope_head_dim) +
                                         ")");
   }
-  if (m.rope_scaling.rope_type == "linear" || m.rope_scaling.rope_type == "llama3") {
+  if (m.rope_scaling.rope_type != "default" && m.rope_scaling.rope_type != "yarn" &&
+      check.good({"model.rope_scaling.rope_type"})) {
     check.error("model.rope_scaling.rope_type", "must be default or yarn with latent attention");
   }
 }
@@ -68,7 +69,8 @@ void check_rope(Checker& check) {
   const RopeScaling& rope = check.config.model.rope_scaling;
   const bool scaled = rope.rope_type != "default";
   if (scaled && check.good({"model.rope_scaling.rope_type"}) &&
-      !check.given("model.rope_scaling.factor") && rope.rope_type != "yarn") {
+      !check.given("model.rope_scaling.factor") && rope.rope_type != "yarn" &&
+      rope.rope_type != "longrope") {
     check.error("model.rope_scaling.factor", "is needed with rope_type " + rope.rope_type);
   }
   if (rope.rope_type == "llama3") {

@@ -77,6 +77,7 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
   Checker check(config, provenance, issues, families, optimizers);
   check_single_values(check);
   check_model(check);
+  check_attention_kinds(check);
   check_experts(check);
   check_dataset(check);
   check.dims = derive_dims(check, world);

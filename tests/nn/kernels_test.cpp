@@ -7,8 +7,8 @@
 
 #include "tessera/nn/attention/rotary.h"
 #include "tessera/nn/attention/split_heads.h"
+#include "tessera/nn/kernels/gated_unit.h"
 #include "tessera/nn/kernels/rms_norm.h"
-#include "tessera/nn/kernels/swiglu.h"
 #include "tests/nn/gradient_check.h"
 
 namespace tessera {
@@ -63,7 +63,9 @@ TEST(RmsNorm, NoTokens) {
   EXPECT_TRUE(at::equal(gradients[1], at::zeros({8}, at::kDouble)));
 }
 
-at::Tensor gated(const std::vector<at::Tensor>& in) { return swiglu(at::cat({in[0], in[1]}, 1)); }
+at::Tensor gated(const std::vector<at::Tensor>& in) {
+  return gated_unit(at::cat({in[0], in[1]}, 1));
+}
 
 TEST(Swiglu, IsTheFormula) {
   const at::Tensor gate = sample_values({6, 37}, 1) * 8, up = sample_values({6, 37}, 2);
@@ -91,7 +93,7 @@ TEST(Swiglu, Gradients) {
 TEST(Swiglu, RowsOfAWiderBuffer) {
   const at::Tensor buffer = sample_values({6, 30}, 1).requires_grad_(true);
   const at::Tensor part = buffer.narrow(1, 4, 22);
-  const auto a = torch::autograd::grad({swiglu(part).sum()}, {buffer});
+  const auto a = torch::autograd::grad({gated_unit(part).sum()}, {buffer});
   const auto b = torch::autograd::grad(
       {(at::silu(part.narrow(1, 0, 11)) * part.narrow(1, 11, 11)).sum()}, {buffer});
   EXPECT_LT((a[0] - b[0]).abs().max().item<double>(), 1e-14);

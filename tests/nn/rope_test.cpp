@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include <cmath>
 
 #include "tessera/base/error.h"
@@ -87,7 +89,7 @@ TEST(Rope, TablesFollowThePositions) {
   const Rope rope = make_rope(with_scaling({}), 8);
   LayerContext context;
   context.positions = at::tensor({0, 5, 1, 0}, at::kLong);
-  rope.fill(context);
+  std::tie(context.rope_cos, context.rope_sin) = rope.tables(context.positions);
   EXPECT_EQ(context.rope_cos.sizes(), (std::vector<int64_t>{4, 4}));
   EXPECT_NEAR(context.rope_cos[1][1].item<double>(), std::cos(0.5), 1e-15);
   EXPECT_NEAR(context.rope_sin[1][0].item<double>(), std::sin(5.0), 1e-15);
@@ -101,7 +103,7 @@ TEST(Rope, FarPositionsKeepTheirAngle) {
   const Rope rope = make_rope(model, 8);
   LayerContext context;
   context.positions = at::tensor({1'000'003}, at::kLong);
-  rope.fill(context);
+  std::tie(context.rope_cos, context.rope_sin) = rope.tables(context.positions);
   EXPECT_EQ(context.rope_cos.scalar_type(), at::kFloat);
   EXPECT_NEAR(context.rope_cos[0][1].item<double>(), std::cos(100000.3), 1e-7);
 }
@@ -113,7 +115,7 @@ TEST(Rope, RotaryDtype) {
     model.rotary_dtype = dtype;
     LayerContext context;
     context.positions = at::arange(6, at::kLong);
-    make_rope(model, 8).fill(context);
+    std::tie(context.rope_cos, context.rope_sin) = make_rope(model, 8).tables(context.positions);
     const auto type = scalar_type(dtype);
     ASSERT_EQ(context.rope_cos.scalar_type(), type);
     for (const auto of_x : {at::kFloat, at::kBFloat16, at::kDouble}) {

@@ -10,6 +10,8 @@ Family qwen2() {
   f.design.norms = {{NormPlace::kBeforeAttention, "input_layernorm"},
                     {NormPlace::kBeforeMlp, "post_attention_layernorm"}};
   f.design.biases = {Presence::kAlways, Presence::kNever, Presence::kNever};
+  f.design.has_windows = true;
+  f.design.asks_for_window = true;
   f.defaults.attention_bias = true;
   f.defaults.pad_token_id = 151643;
   f.fixed = {
@@ -21,7 +23,7 @@ Family qwen2() {
   };
   f.hf_defaults = {{"model.head_dim", "0"}};  // hidden_size / num_attention_heads
   f.hf_implied = {{"model.attention_bias", "true"}, {"model.qk_layernorm", "false"}};
-  f.hf_keys = {"head_dim", "use_sliding_window", "sliding_window"};
+  f.hf_keys = {"head_dim", "use_sliding_window", "sliding_window", "max_window_layers"};
   return f;
 }
 

@@ -7,6 +7,8 @@ Family qwen3() {
   f.model_type = "qwen3";
   f.architecture = "Qwen3ForCausalLM";
   f.design.biases.mlp = Presence::kNever;
+  f.design.has_windows = true;
+  f.design.asks_for_window = true;
   f.defaults.qk_layernorm = true;
   f.defaults.pad_token_id = 151643;
   f.fixed = {
@@ -16,7 +18,8 @@ Family qwen3() {
       {"model.num_nextn_predict_layers", "0", "deepseek_v3 can have them"},
   };
   f.hf_implied = {{"model.qk_layernorm", "true"}};
-  f.hf_keys = {"attention_bias", "head_dim", "use_sliding_window", "sliding_window"};
+  f.hf_keys = {"attention_bias", "head_dim", "use_sliding_window", "sliding_window",
+               "max_window_layers"};
   return f;
 }
 

@@ -8,6 +8,8 @@ Family qwen3_moe() {
   f.architecture = "Qwen3MoeForCausalLM";
   f.design.biases.mlp = Presence::kNever;
   f.has_experts = true;
+  f.design.has_windows = true;
+  f.design.asks_for_window = true;
   f.defaults.qk_layernorm = true;
   f.defaults.pad_token_id = 151643;
   f.fixed = {
@@ -21,12 +23,11 @@ Family qwen3_moe() {
   f.hf_implied = {{"model.qk_layernorm", "true"},
                   {"model.moe_router_score_function", "softmax"},
                   {"model.moe_router_enable_expert_bias", "false"}};
-  f.hf_keys = {"attention_bias",       "head_dim",
-               "use_sliding_window",   "sliding_window",
-               "num_experts_per_tok",  "moe_intermediate_size",
-               "norm_topk_prob",       "num_experts",
-               "decoder_sparse_step",  "mlp_only_layers",
-               "router_aux_loss_coef", "output_router_logits"};
+  f.hf_keys = {"attention_bias",        "head_dim",          "use_sliding_window",
+               "sliding_window",        "max_window_layers", "num_experts_per_tok",
+               "moe_intermediate_size", "norm_topk_prob",    "num_experts",
+               "decoder_sparse_step",   "mlp_only_layers",   "router_aux_loss_coef",
+               "output_router_logits"};
   return f;
 }
 

@@ -23,17 +23,19 @@ std::vector<Field> model_fields() {
                     "Key and value heads; left out: num_attention_heads.")
           .between(1, 1 << 20),
       TESSERA_FIELD(model.head_dim, kHonoured, "Width of a head.").between(1, 1 << 20),
-      TESSERA_FIELD(model.hidden_act, kHonoured, "Activation of the gate; the four are one.")
-          .one_of("silu, swish, swiglu, fusedswiglu"),
+      TESSERA_FIELD(model.hidden_act, kHonoured,
+                    "Activation of the gate: SiLU by four names, or GELU's tanh approximation.")
+          .one_of("silu, swish, swiglu, fusedswiglu, gelu_pytorch_tanh"),
       TESSERA_FIELD(model.rms_norm_eps, kHonoured, "Added to the mean square.").at_least(0),
       TESSERA_FIELD(model.rope_theta, kHonoured, "Base of the rotary frequencies.").above(0),
       TESSERA_FIELD(model.rope_scaling.rope_type, kHonoured, "How frequencies are changed.")
-          .one_of("default, linear, llama3, yarn"),
+          .one_of("default, linear, dynamic, llama3, yarn, longrope"),
       TESSERA_FIELD(model.rope_scaling.factor, kHonoured, "How many times longer.").at_least(1),
       TESSERA_FIELD(model.rope_scaling.low_freq_factor, kHonoured, "llama3.").above(0),
       TESSERA_FIELD(model.rope_scaling.high_freq_factor, kHonoured, "llama3.").above(0),
       TESSERA_FIELD(model.rope_scaling.original_max_position_embeddings, kHonoured,
-                    "llama3, yarn: the length before; yarn left out: max_position_embeddings.")
+                    "llama3, yarn, longrope: the length before; yarn left out: "
+                    "max_position_embeddings.")
           .between(1, kMaxSize),
       TESSERA_FIELD(model.rope_scaling.mscale, kHonoured, "yarn.").at_least(0),
       TESSERA_FIELD(model.rope_scaling.mscale_all_dim, kHonoured, "yarn.").at_least(0),
@@ -43,6 +45,19 @@ std::vector<Field> model_fields() {
                     "yarn: factor on cos and sin, instead of the one from mscale.")
           .above(0),
       TESSERA_FIELD(model.rope_scaling.truncate, kHonoured, "yarn: whole dimensions as bounds."),
+      TESSERA_FIELD(model.rope_scaling.short_factor, kHonoured,
+                    "longrope: divides the frequency of each pair in sequences up to the original "
+                    "length."),
+      TESSERA_FIELD(model.rope_scaling.long_factor, kHonoured, "longrope: in longer ones."),
+      TESSERA_FIELD(model.original_max_position_embeddings, kHonoured,
+                    "longrope: where rope_scaling does not have it.")
+          .between(1, kMaxSize),
+      TESSERA_FIELD(model.rope_local_base_freq, kHonoured,
+                    "Base of the rotary frequencies of layers with a window; left out: rope_theta.")
+          .above(0),
+      TESSERA_FIELD(model.partial_rotary_factor, kHonoured,
+                    "How much of each head the rotary embedding turns, from its start.")
+          .between(0, 1),
       TESSERA_FIELD(model.max_position_embeddings, kHonoured, "Longest position of the model.")
           .between(1, kMaxSize),
       TESSERA_FIELD(model.position_embedding_type, kHonoured, "yarn: see rope_scaling.")
@@ -72,7 +87,16 @@ std::vector<Field> model_fields() {
           "Into how many chunks of tokens the logits are cut, one in memory at a time; 0: "
           "as many as keep them small.")
           .at_least(0),
-      TESSERA_FIELD(model.activation_func_clamp_value, kRefused, "Clamp of the activation."),
+      TESSERA_FIELD(model.activation_func_clamp_value, kHonoured,
+                    "The gate is clamped to at most this, the other factor to its both sides.")
+          .above(0),
+      TESSERA_FIELD(model.query_pre_attn_scalar, kHonoured,
+                    "Scores are divided by its square root; left out: by that of head_dim.")
+          .above(0),
+      TESSERA_FIELD(model.attn_logit_softcapping, kHonoured,
+                    "A score s becomes c tanh(s / c) with this c.")
+          .above(0),
+      TESSERA_FIELD(model.final_logit_softcapping, kHonoured, "The same of the logits.").above(0),
 
       TESSERA_FIELD(model.params_dtype, kHonoured, "Storage of the weights."),
       TESSERA_FIELD(model.embedding_params_dtype, kHonoured, "Storage of the embedding."),
@@ -86,14 +110,18 @@ std::vector<Field> model_fields() {
       TESSERA_FIELD(model.use_eod_attn_mask_compression, kHonoured,
                     "Follows create_compressed_eod_mask of the data."),
 
-      TESSERA_FIELD(model.use_sliding_window, kRefused, "Attention is causal over all tokens."),
-
-      TESSERA_UNUSED_FIELD("model.sliding_window", AnyValue,
-                           "Of use_sliding_window, which is refused."),
-      TESSERA_UNUSED_FIELD("model.window_size", AnyValue, "Attention is causal over all tokens.")
-          .refused(),
-      TESSERA_UNUSED_FIELD("model.layer_types", std::vector<std::string>, "Only full_attention.")
-          .one_of("full_attention"),
+      TESSERA_FIELD(model.sliding_window, kHonoured,
+                    "A token of a layer with a window sees itself and this many less one before "
+                    "it; null: no windows.")
+          .between(1, kMaxSize),
+      TESSERA_FIELD(model.layer_types, kHonoured,
+                    "One a layer; left out: as the family has its windows.")
+          .one_of("full_attention, sliding_attention"),
+      TESSERA_FIELD(model.use_sliding_window, kHonoured,
+                    "Families whose windows have to be asked for (Qwen)."),
+      TESSERA_FIELD(model.max_window_layers, kHonoured,
+                    "Of use_sliding_window: these first layers have no window.")
+          .at_least(0),
       TESSERA_UNUSED_FIELD("model.apply_rope_fusion", bool, "Kernels of the NPU."),
       TESSERA_UNUSED_FIELD("model.sequence_parallel", bool, "Follows tensor_parallel."),
       TESSERA_UNUSED_FIELD("model.scaling_factor", double, "See rotary_scaling_factor."),
@@ -108,7 +136,6 @@ std::vector<Field> model_fields() {
       TESSERA_UNUSED_FIELD("model.torch_dtype", AnyValue, "See params_dtype."),
       TESSERA_UNUSED_FIELD("model.transformers_version", AnyValue, "Not read."),
       TESSERA_UNUSED_FIELD("model.pretraining_tp", int64_t, "Not read."),
-      TESSERA_UNUSED_FIELD("model.max_window_layers", AnyValue, "Without sliding window."),
   };
 }
 

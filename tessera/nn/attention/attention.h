@@ -18,13 +18,17 @@ struct AttentionBlock {
   virtual std::vector<ModuleCall*> modules() = 0;
 };
 
-/// Grouped-query attention with rotary embedding; optional norms over each head of q and k. Heads
-/// are counted in the projections' outputs, so a cut projection means fewer heads here.
+/// Grouped-query attention with rotary embedding; optional norms over each head of q and k, or over
+/// all heads of q and all of k. Heads are counted in the projections' outputs, so a cut projection
+/// means fewer heads here.
 struct Attention : AttentionBlock {
   int64_t head_dim = 0;
   std::unique_ptr<Projections> qkv_proj;  // parts q, k, v
-  std::unique_ptr<Norm> q_norm;           // [head_dim], or null
+  std::unique_ptr<Norm> q_norm;           // [head_dim], [heads * head_dim], or null
   std::unique_ptr<Norm> k_norm;
+  QkNormSpan norm_span = QkNormSpan::kHead;
+  bool pairs_neighbours = false;  // rotary pairs are dimensions 2i and 2i + 1, not i and i + half
+  bool has_window = false;        // rotated by the tables of layers with a window
   std::unique_ptr<CoreAttention> core;
   std::unique_ptr<Linear> o_proj;
 
@@ -39,6 +43,9 @@ struct Attention : AttentionBlock {
   std::vector<ModuleCall*> modules() override;
 
  private:
+  const at::Tensor& rope_cos(const LayerContext& context) const;
+  const at::Tensor& rope_sin(const LayerContext& context) const;
+  at::Tensor rotated(const at::Tensor& x_TND, const LayerContext& context) const;
   // q, k, v as heads, normalised and rotated, and offered to `call` unless it is null: part by part
   // (where a part goes its own way), or in one pass over their stacked products.
   Tensors heads_of_parts(const at::Tensor& x_TH, const LayerContext& context, AttentionCall* call);

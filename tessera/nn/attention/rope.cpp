@@ -93,18 +93,60 @@ RopeScaling resolved_scaling(const ModelConfig& model) {
   return scaling;
 }
 
-}  // namespace
+// transformers' dynamic NTK scaling: a larger base for sequences beyond the model's length.
+double dynamic_base(const ModelConfig& model, double dim) {
+  const auto length = static_cast<double>(model.max_position_embeddings);
+  const double longest = std::max(length, static_cast<double>(model.seq_length));
+  const double factor = model.rope_scaling.factor;
+  return model.rope_theta * std::pow(factor * longest / length - (factor - 1), dim / (dim - 2));
+}
 
-Rope make_rope(const ModelConfig& model, int64_t rotary_dim) {
+int64_t longrope_length(const ModelConfig& model) {
+  const auto& inner = model.rope_scaling.original_max_position_embeddings;
+  if (inner) return *inner;
+  if (model.original_max_position_embeddings) return *model.original_max_position_embeddings;
+  throw ConfigError(
+      "model.rope_scaling: rope_type 'longrope' needs original_max_position_embeddings");
+}
+
+// LongRoPE (Ding et al. 2024, arXiv 2402.13753) as Phi-3 has it: a factor for each pair, and one on
+// cos and sin.
+void scale_longrope(Rope& rope, const ModelConfig& model) {
+  const RopeScaling& scaling = model.rope_scaling;
+  const int64_t length = longrope_length(model);
+  const auto& factors = model.seq_length > length ? scaling.long_factor : scaling.short_factor;
+  if (factors.size() != rope.inv_freq.size()) {
+    throw ConfigError("model.rope_scaling: short_factor and long_factor need " +
+                      std::to_string(rope.inv_freq.size()) + " numbers each");
+  }
+  for (size_t i = 0; i < factors.size(); ++i) rope.inv_freq[i] /= factors[i];
+  const double factor =
+      static_cast<double>(model.max_position_embeddings) / static_cast<double>(length);
+  const double plain =
+      factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(length)));
+  rope.amplitude = scaling.attention_factor.value_or(plain);
+}
+
+Rope plain_rope(const ModelConfig& model, double base, int64_t rotary_dim) {
   TESSERA_CHECK(rotary_dim > 0 && rotary_dim % 2 == 0, "rotary dimensions: ", rotary_dim);
   Rope rope;
   rope.dtype = scalar_type(model.rotary_dtype);
   rope.inv_freq.resize(static_cast<size_t>(rotary_dim / 2));
   for (size_t i = 0; i < rope.inv_freq.size(); ++i) {
     const double exponent = static_cast<double>(2 * i) / static_cast<double>(rotary_dim);
-    rope.inv_freq[i] = 1.0 / std::pow(model.rope_theta, exponent);
+    rope.inv_freq[i] = 1.0 / std::pow(base, exponent);
   }
+  return rope;
+}
+
+}  // namespace
+
+Rope make_rope(const ModelConfig& model, int64_t rotary_dim) {
   const RopeScaling scaling = resolved_scaling(model);
+  const bool is_dynamic = scaling.rope_type == "dynamic";
+  Rope rope = plain_rope(
+      model, is_dynamic ? dynamic_base(model, static_cast<double>(rotary_dim)) : model.rope_theta,
+      rotary_dim);
   if (scaling.rope_type == "linear") {
     for (double& frequency : rope.inv_freq) frequency /= scaling.factor;
   } else if (scaling.rope_type == "llama3") {
@@ -112,23 +154,30 @@ Rope make_rope(const ModelConfig& model, int64_t rotary_dim) {
   } else if (scaling.rope_type == "yarn") {
     scale_yarn(rope.inv_freq, model.rope_theta, scaling);
     rope.amplitude = yarn_amplitude(scaling);
-  } else if (scaling.rope_type != "default") {
+  } else if (scaling.rope_type == "longrope") {
+    scale_longrope(rope, model);
+  } else if (scaling.rope_type != "default" && !is_dynamic) {
     throw ConfigError("model.rope_scaling.rope_type: '" + scaling.rope_type +
-                      "' is not one of default, linear, llama3, yarn");
+                      "' is not one of default, linear, dynamic, llama3, yarn, longrope");
   }
   return rope;
 }
 
-void Rope::fill(LayerContext& context) const {
+std::optional<Rope> make_window_rope(const ModelConfig& model, int64_t rotary_dim) {
+  const bool is_plain =
+      model.design().plain_window_rope && model.rope_scaling.rope_type != "default";
+  if (!model.rope_local_base_freq && !is_plain) return std::nullopt;
+  return plain_rope(model, model.rope_local_base_freq.value_or(model.rope_theta), rotary_dim);
+}
+
+std::pair<at::Tensor, at::Tensor> Rope::tables(const at::Tensor& positions_T) const {
   const at::NoGradGuard no_grad;
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor frequencies = at::from_blob(const_cast<double*>(inv_freq.data()),
                                                {static_cast<int64_t>(inv_freq.size())}, options)
-                                     .to(context.positions.device());
-  const at::Tensor angles =
-      context.positions.to(at::kDouble).unsqueeze(1) * frequencies.unsqueeze(0);
-  context.rope_cos = (angles.cos() * amplitude).to(dtype);
-  context.rope_sin = (angles.sin() * amplitude).to(dtype);
+                                     .to(positions_T.device());
+  const at::Tensor angles = positions_T.to(at::kDouble).unsqueeze(1) * frequencies.unsqueeze(0);
+  return {(angles.cos() * amplitude).to(dtype), (angles.sin() * amplitude).to(dtype)};
 }
 
 }  // namespace tessera

@@ -3,14 +3,38 @@
 #include <ATen/ATen.h>
 
 #include "tessera/nn/experts/grouped_linear.h"
-#include "tessera/nn/kernels/swiglu.h"
 
 namespace tessera {
 
+namespace {
+
+// Adds to each row the bias of its expert; `bias` [parts x E, O] is stacked as the matrices are.
+at::Tensor with_bias(const at::Tensor& y, const Weight& bias,
+                     const std::vector<int64_t>& rows_of_expert, int64_t parts) {
+  if (!bias.present()) return y;
+  const auto experts = static_cast<int64_t>(rows_of_expert.size());
+  const at::Tensor by_expert =
+      bias.value.unflatten(0, {parts, experts}).transpose(0, 1).flatten(1);  // [E, parts x O]
+  const at::Tensor expert_of_row =
+      at::repeat_interleave(at::tensor(rows_of_expert, at::kLong).to(y.device()));
+  return y + by_expert.index_select(0, expert_of_row);
+}
+
+}  // namespace
+
 at::Tensor Experts::forward(const at::Tensor& rows_RH,
                             const std::vector<int64_t>& rows_of_expert) const {
-  const at::Tensor inner = swiglu(grouped_linear(rows_RH, gate_up.value, rows_of_expert, 2));
-  return grouped_linear(inner, down.value, rows_of_expert);
+  const at::Tensor both = with_bias(grouped_linear(rows_RH, gate_up.value, rows_of_expert, 2),
+                                    gate_up_bias, rows_of_expert, 2);
+  return with_bias(grouped_linear(gated_unit(both, unit), down.value, rows_of_expert), down_bias,
+                   rows_of_expert, 1);
+}
+
+std::vector<Weight*> Experts::weights() {
+  std::vector<Weight*> all{&gate_up, &down};
+  if (gate_up_bias.present()) all.push_back(&gate_up_bias);
+  if (down_bias.present()) all.push_back(&down_bias);
+  return all;
 }
 
 }  // namespace tessera

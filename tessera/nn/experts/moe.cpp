@@ -35,7 +35,7 @@ at::Tensor rows_of_tokens(int64_t tokens, const LayerContext& context, const at:
 
 MixtureOfExperts::MixtureOfExperts() {
   router_call.module = LayerModule::kRouter;
-  router_call.weights = [this] { return std::vector<Weight*>{&router->weight}; };
+  router_call.weights = [this] { return router->weights(); };
   // {x of the routed tokens, their rows, their places} -> {expert ids, weights, counts, loss?}
   router_call.body = [this](const Tensors& inputs, const LayerContext& context) {
     const Routes routes = router->forward(inputs[0], inputs[2]);
@@ -50,7 +50,7 @@ MixtureOfExperts::MixtureOfExperts() {
     return out;
   };
   experts_call.module = LayerModule::kExperts;
-  experts_call.weights = [this] { return std::vector<Weight*>{&experts->gate_up, &experts->down}; };
+  experts_call.weights = [this] { return experts->weights(); };
   // {rows, counts} -> {rows}
   experts_call.body = [this](const Tensors& inputs, const LayerContext&) {
     const at::Tensor& counts = inputs[1];
@@ -112,13 +112,7 @@ FeedForward::Output MixtureOfExperts::forward(const at::Tensor& x_TH, const Laye
   return {y, std::move(sent.losses)};
 }
 
-std::vector<Weight*> MixtureOfExperts::weights() {
-  std::vector<Weight*> all{&router->weight, &experts->gate_up, &experts->down};
-  if (shared) {
-    for (Weight* weight : shared_call.weights()) all.push_back(weight);
-  }
-  return all;
-}
+std::vector<Weight*> MixtureOfExperts::weights() { return weights_of(modules()); }
 
 std::vector<ModuleCall*> MixtureOfExperts::modules() {
   std::vector<ModuleCall*> all{&router_call, &experts_call};

@@ -42,10 +42,16 @@ ScoreFunction score_function(const std::string& name) {
                     "' is not one of softmax, sigmoid, sqrtsoftplus");
 }
 
+std::vector<Weight*> Router::weights() {
+  std::vector<Weight*> all{&weight};
+  if (offset.present()) all.push_back(&offset);
+  return all;
+}
+
 Routes Router::forward(const at::Tensor& x_TH, const at::Tensor& places) const {
   Routes routes;
   const at::Tensor& w = weight.value;
-  routes.logits = at::linear(x_TH.to(w.scalar_type()), w);
+  routes.logits = at::linear(x_TH.to(w.scalar_type()), w, offset.value);
   const at::Tensor scores = scores_of(routes.logits, function);
   if (force_balance) {
     const at::Tensor turn = at::arange(top_k, places.options());

@@ -28,6 +28,7 @@ struct Routes {
 /// (DeepSeek-V3, arXiv 2412.19437, section 2.1.2); neither changes the weights.
 struct Router {
   Weight weight;    // [X, H], bound in the type in which it computes
+  Weight offset;    // [X], added to the product, or absent
   at::Tensor bias;  // [X], or undefined; in the type of the router
   ScoreFunction function = ScoreFunction::kSoftmax;
   int64_t top_k = 1;
@@ -37,6 +38,7 @@ struct Router {
   double scale = 1.0;          // on the weights
   bool force_balance = false;  // for measurements: experts in turn by the token's place in the run
 
+  std::vector<Weight*> weights();
   int64_t experts() const { return weight.parts.front().shape.front(); }
   /// `places` [T] int64: of each token in the run; only read with force_balance.
   Routes forward(const at::Tensor& x_TH, const at::Tensor& places) const;

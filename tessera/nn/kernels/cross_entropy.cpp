@@ -20,7 +20,7 @@ void check_labels(const at::Tensor& labels_T, const at::Tensor& weights_T, int64
 }
 
 double fused(const at::Tensor& logits_TV, const at::Tensor& labels_T, const at::Tensor& weights_T,
-             bool with_gradient) {
+             bool with_gradient, double cap) {
   const at::Tensor labels = labels_T.contiguous();
   const at::Tensor weights = weights_T.to(at::kDouble).contiguous();
   const int64_t tokens = logits_TV.size(0);
@@ -32,7 +32,7 @@ double fused(const at::Tensor& logits_TV, const at::Tensor& labels_T, const at::
       std::vector<kernels::Wide<T>> scratch(static_cast<size_t>(vocabulary));
       kernels::cross_entropy<T>(mutable_rows<T>(logits_TV), vocabulary,
                                 labels.const_data_ptr<int64_t>(), weights.const_data_ptr<double>(),
-                                with_gradient, losses.data(), scratch.data(), begin, end);
+                                cap, with_gradient, losses.data(), scratch.data(), begin, end);
     });
   });
   double sum = 0;  // in the order of the tokens, whoever computed them
@@ -41,14 +41,15 @@ double fused(const at::Tensor& logits_TV, const at::Tensor& labels_T, const at::
 }
 
 double composed(at::Tensor& logits_TV, const at::Tensor& labels_T, const at::Tensor& weights_T,
-                bool with_gradient) {
+                bool with_gradient, double cap) {
   const auto type = accumulation_type(logits_TV.scalar_type());
   const at::Tensor weights = weights_T.to(type);
   const at::Tensor counted = weights != 0;
   const at::Tensor labels = at::where(counted, labels_T, 0).unsqueeze(1);
   TESSERA_CHECK(labels.ge(0).logical_and(labels.lt(logits_TV.size(1))).all().item<bool>(),
                 "a label is outside the vocabulary of ", logits_TV.size(1));
-  const at::Tensor wide = logits_TV.to(type);
+  at::Tensor wide = logits_TV.to(type);
+  if (cap > 0) wide = (wide / cap).tanh_().mul_(cap);
   const at::Tensor lse = wide.logsumexp(1, true);
   const at::Tensor losses = (lse - wide.gather(1, labels)).squeeze(1);
   const double sum = at::where(counted, losses * weights, 0).sum(at::kDouble).item<double>();
@@ -56,6 +57,7 @@ double composed(at::Tensor& logits_TV, const at::Tensor& labels_T, const at::Ten
     at::Tensor gradient = (wide - lse).exp_();
     gradient.scatter_add_(1, labels, at::full_like(labels, -1, gradient.options()));
     gradient.mul_(weights.unsqueeze(1));
+    if (cap > 0) gradient.mul_(1 - (wide / cap).square_());
     logits_TV.copy_(gradient.masked_fill_(counted.logical_not().unsqueeze(1), 0));
   }
   return sum;
@@ -64,11 +66,11 @@ double composed(at::Tensor& logits_TV, const at::Tensor& labels_T, const at::Ten
 }  // namespace
 
 double cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
-                      const at::Tensor& weights_T, bool with_gradient) {
+                      const at::Tensor& weights_T, bool with_gradient, double cap) {
   if (labels_T.numel() == 0) return 0.0;
   return has_kernels(logits_TV) && logits_TV.stride(1) == 1
-             ? fused(logits_TV, labels_T, weights_T, with_gradient)
-             : composed(logits_TV, labels_T, weights_T, with_gradient);
+             ? fused(logits_TV, labels_T, weights_T, with_gradient, cap)
+             : composed(logits_TV, labels_T, weights_T, with_gradient, cap);
 }
 
 }  // namespace tessera

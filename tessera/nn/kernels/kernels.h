@@ -41,20 +41,37 @@ template <typename T>
 void rotate(Rows<const T> x, int64_t width, int64_t half, int64_t heads, const Wide<T>* cos,
             const Wide<T>* sin, int direction, Rows<T> y, int64_t begin, int64_t end);
 
-/// out = silu(gate) * up.
+/// What is between gate and up of a feed-forward part. First both are clamped: gate to at most
+/// `limit`, up to [-limit, limit]; then out = gate * sigmoid(slope * (gate + cubic * gate^3)) *
+/// (up + shift). As it stands: SwiGLU (Shazeer 2020, arXiv 2002.05202).
+struct GatedUnit {
+  double slope = 1.0;
+  double cubic = 0.0;
+  double shift = 0.0;
+  double limit = __builtin_inf();
+
+  bool operator==(const GatedUnit&) const = default;
+};
+
+/// The gate is the tanh approximation of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415):
+/// 1 + tanh(u) = 2 sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+inline constexpr GatedUnit kGeluTanhUnit{1.5957691216057308, 0.044715, 0.0, __builtin_inf()};
+
 template <typename T>
-void swiglu(Rows<const T> gate, Rows<const T> up, int64_t width, Rows<T> out, int64_t begin,
-            int64_t end);
+void gated_unit(const GatedUnit& unit, Rows<const T> gate, Rows<const T> up, int64_t width,
+                Rows<T> out, int64_t begin, int64_t end);
+/// A clamp passes no gradient beyond its limit.
 template <typename T>
-void swiglu_backward(Rows<const T> dout, Rows<const T> gate, Rows<const T> up, int64_t width,
-                     Rows<T> dgate, Rows<T> dup, int64_t begin, int64_t end);
+void gated_unit_backward(const GatedUnit& unit, Rows<const T> dout, Rows<const T> gate,
+                         Rows<const T> up, int64_t width, Rows<T> dgate, Rows<T> dup, int64_t begin,
+                         int64_t end);
 
 /// losses[r] = weight[r] * (logsumexp(row) - row[label[r]]); with_gradient: the row becomes the
-/// gradient of that. Rows of weight 0 are not looked at: loss and gradient 0. `scratch` holds
-/// `width` elements.
+/// gradient of that. Rows of weight 0 are not looked at: loss and gradient 0. With a `cap` above 0
+/// a logit z counts as cap * tanh(z / cap). `scratch` holds `width` elements.
 template <typename T>
 void cross_entropy(Rows<T> logits, int64_t width, const int64_t* labels, const double* weights,
-                   bool with_gradient, double* losses, Wide<T>* scratch, int64_t begin,
+                   double cap, bool with_gradient, double* losses, Wide<T>* scratch, int64_t begin,
                    int64_t end);
 
 }  // namespace tessera::kernels

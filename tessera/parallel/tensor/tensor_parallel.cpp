@@ -24,7 +24,20 @@ std::unique_ptr<Projections> column_parallel(Projections&& plain, const Config& 
   return std::make_unique<ColumnProjections>(std::move(plain), mesh[Axis::kTp], overlap);
 }
 
+// A norm over all heads, of which this rank has some.
+void cut_norm(std::unique_ptr<Norm>& norm, const Config& config, const DeviceMesh& mesh) {
+  if (!norm) return;
+  const Placement placement =
+      place_parameter(norm->weight.parts.front().role, config.model, mesh.dims());
+  const AxisCut* cut = find_cut(placement.cuts, Axis::kTp);
+  norm = std::make_unique<CutNorm>(std::move(*norm), mesh[Axis::kTp], cut->copies);
+}
+
 void attention(Attention& attention, const Config& config, const DeviceMesh& mesh, bool overlap) {
+  if (attention.norm_span == QkNormSpan::kAllHeads) {
+    cut_norm(attention.q_norm, config, mesh);
+    cut_norm(attention.k_norm, config, mesh);
+  }
   attention.qkv_proj = column_parallel(std::move(*attention.qkv_proj), config, mesh, overlap);
   attention.o_proj =
       std::make_unique<RowLinear>(std::move(*attention.o_proj), mesh[Axis::kTp], overlap);

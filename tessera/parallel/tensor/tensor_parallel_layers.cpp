@@ -4,6 +4,7 @@
 
 #include "tessera/comm/regions.h"
 #include "tessera/nn/kernels/products.h"
+#include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/tensor/gathered_linear.h"
 #include "tessera/parallel/tensor/overlapped_products.h"
 
@@ -40,6 +41,16 @@ at::Tensor RowLinear::forward(const at::Tensor& x_TI) {
   const at::Tensor y_TO = overlap ? overlapped_row_product(x_TI, weight.value, group)
                                   : scatter_to_sp(affine(x_TI, weight.value, {}), group);
   return bias.present() ? y_TO + bias.value : y_TO;
+}
+
+CutNorm::CutNorm(Norm&& plain, ProcessGroup group, int copies)
+    : Norm(std::move(plain)), group(std::move(group)), copies(copies) {}
+
+at::Tensor CutNorm::forward(const at::Tensor& x) {
+  const auto width = static_cast<double>(weight.parts.front().shape.front() * copies);
+  const at::Tensor wide = x.to(accumulation_type(x.scalar_type()));
+  const at::Tensor mean = sum_over_members(wide.square().sum(-1, true), group) / width;
+  return (wide * (mean + eps).rsqrt() * scale()).to(x.scalar_type());
 }
 
 VocabularyEmbedding::VocabularyEmbedding(Embedding&& plain, ProcessGroup group)

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tessera/comm/process_group.h"
+#include "tessera/nn/norm.h"
 #include "tessera/nn/seams.h"
 
 namespace tessera {
@@ -27,6 +28,15 @@ struct RowLinear : Linear {
   at::Tensor forward(const at::Tensor& x_TI) override;
   ProcessGroup group;
   bool overlap;
+};
+
+/// A norm over columns of which this rank has a part, [T, width / n]: squares are summed over the
+/// ranks. `copies` neighbouring ranks hold the same columns.
+struct CutNorm : Norm {
+  CutNorm(Norm&& plain, ProcessGroup group, int copies);
+  at::Tensor forward(const at::Tensor& x) override;
+  ProcessGroup group;
+  int copies;
 };
 
 /// ids [T] -> [T / n, H]: each rank looks up its rows of the vocabulary.

@@ -18,8 +18,8 @@ namespace {
 // (log of the sum of exponentials over all ranks - target logit), the same number on every rank;
 // the logits become its gradient. `vocabulary` is the range of this rank.
 double cut_cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
-                          const at::Tensor& weights_T, const Range& vocabulary, int64_t size,
-                          const ProcessGroup& group) {
+                          const at::Tensor& weights_T, double cap, const Range& vocabulary,
+                          int64_t size, const ProcessGroup& group) {
   const auto type = accumulation_type(logits_TV.scalar_type());
   const at::Tensor weights = weights_T.to(type);
   const at::Tensor counted = weights != 0;
@@ -29,6 +29,12 @@ double cut_cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
                     .item<bool>(),
                 "a label is outside the vocabulary of ", size);
   at::Tensor wide = logits_TV.to(type);
+  at::Tensor slope;  // the derivative of the cap
+  if (cap > 0) {
+    wide = (wide / cap).tanh_();
+    slope = 1 - wide.square();
+    wide.mul_(cap);
+  }
   at::Tensor highest =
       wide.size(1) == 0
           ? at::full({wide.size(0)}, -std::numeric_limits<double>::infinity(), wide.options())
@@ -54,6 +60,7 @@ double cut_cross_entropy_(at::Tensor& logits_TV, const at::Tensor& labels_T,
   if (wide.size(1) > 0) {
     exponentials.scatter_add_(1, columns, at::where(mine, -weights, 0).unsqueeze(1));
   }
+  if (cap > 0) exponentials.mul_(slope);
   exponentials.masked_fill_(counted.logical_not().unsqueeze(1), 0);
   if (!exponentials.is_same(logits_TV)) logits_TV.copy_(exponentials);
   return loss;
@@ -92,12 +99,12 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
     const at::Tensor weights = weights_T.narrow(0, begin, count);
     at::Tensor logits_TV = product_nt(x.narrow(0, begin, count), w);
     if (loss_parallel) {
-      loss += cut_cross_entropy_(logits_TV, labels, weights, own, size, group);
+      loss += cut_cross_entropy_(logits_TV, labels, weights, soft_cap, own, size, group);
     } else {
       at::Tensor gathered_VT = at::empty({size, count}, logits_TV.options());
       group.all_gather({gathered_VT}, {logits_TV.t().contiguous()}).wait();
       at::Tensor all_TV = gathered_VT.t().contiguous();
-      loss += cross_entropy_(all_TV, labels, weights, true);
+      loss += cross_entropy_(all_TV, labels, weights, true, soft_cap);
       logits_TV = all_TV.narrow(1, own.begin, own.size());
     }
     grad_x.narrow(0, begin, count).copy_(product_nn(logits_TV, w));
@@ -122,7 +129,7 @@ at::Tensor VocabularyLossHead::logits(const at::Tensor& x_TH) {
   const at::Tensor own = at::linear(full_x, weight->value);
   at::Tensor all_VT = at::empty({weight->parts.front().shape.front(), own.size(0)}, own.options());
   group.all_gather({all_VT}, {own.t().contiguous()}).wait();
-  return all_VT.t();
+  return capped(all_VT.t());
 }
 
 }  // namespace tessera
