@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "tessera/config/families/unbuilt.h"
 #include "tessera/config/family.h"
 #include "tessera/config/fields/field_text.h"
 #include "tessera/config/hf_config.h"
@@ -157,7 +158,9 @@ class Loader {
     const auto of_class = families_.find_architecture(class_name);
     const std::string from_class = of_class ? of_class->model_type : "";
     if (!class_name.empty() && from_class.empty()) {
-      report(*class_key, "must be one of " + families_.architectures());
+      const UnbuiltFamily* unbuilt = find_unbuilt_family(class_name);
+      const std::string why = unbuilt ? std::string(unbuilt->title) + " is not built; " : "";
+      report(*class_key, why + "must be one of " + families_.architectures());
     } else if (!type.empty() && !from_class.empty() && from_class != type) {
       report(*type_key, "does not fit architectures = " + class_name);
     }

@@ -40,6 +40,9 @@ std::vector<std::string> module_names(LayerModule module, const LayerDesign& des
 /// The module at a place of a norm.
 LayerModule norm_module(NormPlace place);
 
+/// The modules that have others inside.
+inline constexpr LayerModule kOuterModules[] = {LayerModule::kAttention, LayerModule::kMlp};
+
 /// Whether `module` is a part of `other`.
 bool is_inside(LayerModule module, LayerModule other);
 

@@ -6,11 +6,10 @@ std::vector<Field> observe_fields() {
   using OptionalInts = std::optional<std::vector<int64_t>>;
   return {
       TESSERA_UNUSED_FIELD("monitor.health_checkpoint.embedding_local_norm_threshold", double,
-                           "No step is skipped for a spike."),
+                           "Not read; training.use_skip_step_on_nan skips steps."),
       TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_threshold", double,
-                           "No step is skipped for a spike."),
-      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_time", double,
-                           "No step is skipped for a spike."),
+                           "As above."),
+      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_time", double, "As above."),
       TESSERA_FIELD_AS(monitor.train_state.local_norm, NormSelector, kNoEffect,
                        "Norms of single gradients a micro-batch."),
       TESSERA_FIELD(monitor.train_state.local_loss, kNoEffect, "Loss of a rank a micro-batch."),
