@@ -2,15 +2,10 @@
 
 #include <cctype>
 
-<<<<<<< HEAD
+#include "tessera/config/families/unbuilt.h"
 #include "tessera/config/fields/field_text.h"
 #include "tessera/config/fields/key_groups.h"
-=======
-#include "tessera/config/families/unbuilt.h"
-#include "tessera/config/field_text.h"
-#include "tessera/config/key_groups.h"
 #include "tessera/layout/initial_deviation.h"
->>>>>>> fb1896d (WIP keys of the schema)
 #include "tessera/rules/checker.h"
 
 namespace tessera {
