@@ -11,6 +11,7 @@ using Command = std::function<int()>;
 // Each adds its commands to the application; the one that is chosen sets `command`.
 void add_engine_commands(CLI::App& app, Command& command);  // train, parity, export
 void add_plan_command(CLI::App& app, Command& command);     // plan
+void add_convert_command(CLI::App& app, Command& command);  // convert-config
 void add_data_commands(CLI::App& app, Command& command);    // preprocess, inspect
 
 }  // namespace tessera

@@ -15,6 +15,7 @@
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/config/paths.h"
 #include "tessera/config/resolve.h"
+#include "tessera/config/static_graph/convert.h"
 #include "tessera/config/yaml/disguised.h"
 #include "tessera/config/yaml/yaml_reader.h"
 
@@ -251,6 +252,14 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
   const bool broken = has_errors(result.issues) && root.is_null();
   if (broken || (root.kind != Value::Kind::kMap && !root.is_null())) {
     collect_keys(root, result.issues);
+    result.is_read = false;
+    return result;
+  }
+  if (is_static_graph(root)) {
+    Issue issue;
+    issue.source = {name, 0};
+    issue.rule = static_graph_rule(name);
+    result.issues.push_back(std::move(issue));
     result.is_read = false;
     return result;
   }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tessera/base/timeline.h"
@@ -55,7 +56,7 @@ class Trainer {
   StepMetrics train_step();
 
   /// Samples that were trained on so far; not 0 at the start of a run that resumes.
-  int64_t samples() const { return checkpoints_->samples_at(step_); }
+  int64_t samples() const { return state_.next.samples; }
   ParamTable& table() { return model_->table; }
   const PipelineRuntime& pipeline() const { return *pipeline_; }
   const DeviceMesh& mesh() const { return mesh_; }
@@ -63,19 +64,23 @@ class Trainer {
  private:
   /// From what counts in the global batch; writes to no sinks.
   StepContext step_context(const StepCounts& counts) const;
-  [[noreturn]] void report_non_finite(const StepSums& sums, const Sinks& sinks,
-                                      const std::vector<MicroBatch>& batch);
+  std::string first_non_finite(const Sinks& sinks, const std::vector<MicroBatch>& batch);
+  /// A step whose loss or norm is not finite, the same on every rank: counts it where the file says
+  /// that it is skipped, else throws NonFiniteError.
+  void skip_or_throw(const StepSums& sums, const Sinks& sinks,
+                     const std::vector<MicroBatch>& batch);
 
   Config config_;
   TrainerOptions options_;
   DeviceMesh mesh_;
-  BatchPlan plan_;
+  BatchPlan plan_;  // of the update at hand
+  std::optional<UpdateSequence> updates_;
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<PipelineRuntime> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<StepPrefetcher> loader_;
-  int64_t step_ = 0;  // updates done
+  RunState state_;
   int64_t last_step_ = 0;
   bool stop_ = false;
   bool writing_ = false;  // as of the last step
