@@ -74,6 +74,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   last_step_ = config_.training.steps;
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
   loader_ = std::make_unique<StepPrefetcher>(loader, *updates_, state_.next, last_step_);
+  train_state_ = std::make_unique<TrainStateMonitor>(config_.monitor.train_state, *model_);
   inject_before_training(options_.faults, *model_, mesh_);
   if (options_.on_model) options_.on_model(*model_, mesh_);
   reset_peak_memory(memory_rank());
@@ -205,8 +206,21 @@ StepMetrics Trainer::train_step() {
   metrics.tokens_per_second = batch_samples * seq_length / metrics.seconds;
   metrics.tflops_per_rank = model_flops(config_.model, batch_samples, seq_length) /
                             metrics.seconds / 1e12 / static_cast<double>(mesh_.dims().world);
+  if (train_state_->on()) metrics.train_state = end_train_state(metrics, batch, sinks);
   if (options_.on_step) options_.on_step(metrics, model_->table, mesh_);
+  for (const std::string& line : train_state_->lines()) {
+    log_info("rank " + std::to_string(mesh_.rank()) + ": " + line);
+  }
   return metrics;
+}
+
+std::string Trainer::end_train_state(const StepMetrics& metrics,
+                                     const std::vector<MicroBatch>& batch, const Sinks& sinks) {
+  TrainStateStep step{metrics.step, metrics.loss, metrics.tokens, {}};
+  for (const MicroBatch& micro_batch : batch) {
+    step.micro_batch_labels.push_back(micro_batch.unmasked_tokens);
+  }
+  return train_state_->end_step(step, sinks, mesh_);
 }
 
 // Where it began: "first on rank 2 (samples 4, 5)". Every rank is here, and gets the same text. The

@@ -21,6 +21,7 @@
 #include "tessera/train/metrics.h"
 #include "tessera/train/run_checkpoints.h"
 #include "tessera/train/step_sums.h"
+#include "tessera/train/train_state.h"
 
 namespace tessera {
 
@@ -64,6 +65,8 @@ class Trainer {
  private:
   /// From what counts in the global batch; writes to no sinks.
   StepContext step_context(const StepCounts& counts) const;
+  std::string end_train_state(const StepMetrics& metrics, const std::vector<MicroBatch>& batch,
+                              const Sinks& sinks);
   std::string first_non_finite(const Sinks& sinks, const std::vector<MicroBatch>& batch);
   /// A step whose loss or norm is not finite, the same on every rank: counts it where the file says
   /// that it is skipped, else throws NonFiniteError.
@@ -80,6 +83,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<StepPrefetcher> loader_;
+  std::unique_ptr<TrainStateMonitor> train_state_;
   RunState state_;
   int64_t last_step_ = 0;
   bool stop_ = false;
