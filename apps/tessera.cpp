@@ -23,7 +23,8 @@ constexpr const char* kEnd =
 
 std::vector<tessera::Command> all_commands() {
   return {tessera::train_command(),      tessera::plan_command(),    tessera::parity_command(),
-          tessera::preprocess_command(), tessera::inspect_command(), tessera::export_command()};
+          tessera::preprocess_command(), tessera::inspect_command(), tessera::export_command(),
+          tessera::convert_command()};
 }
 
 std::string help(const std::vector<tessera::Command>& commands) {
@@ -31,7 +32,7 @@ std::string help(const std::vector<tessera::Command>& commands) {
       "Trains large language models on many ranks, cut as one YAML file says.\n"
       "Usage: tessera COMMAND [flags]; tessera COMMAND --help; tessera --version\n\n";
   const auto row = [&](const std::string& name, const std::string& does) {
-    text += "  " + name + std::string(12 - name.size(), ' ') + does + "\n";
+    text += "  " + name + std::string(16 - name.size(), ' ') + does + "\n";
   };
   for (const tessera::Command& command : commands) row(command.name, command.does);
   row("launch", "starts worker processes on this node, as msrun does");

@@ -23,5 +23,6 @@ Command parity_command();
 Command preprocess_command();
 Command inspect_command();
 Command export_command();
+Command convert_command();
 
 }  // namespace tessera

@@ -115,6 +115,9 @@ std::string manifest_text(const Manifest& m) {
       {"samples", m.position.samples},
       {"updates", m.position.updates},
       {"effective_batch", m.position.effective_batch},
+      {"place", m.position.place},
+      {"skipped_in_row", m.position.skipped_in_row},
+      {"skipped", m.position.skipped},
       {"data", m.position.data},
       {"schedule", m.position.schedule},
       {"random", m.position.random},
@@ -158,6 +161,9 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.position.samples = root.at("samples").get<int64_t>();
     m.position.updates = root.at("updates").get<int64_t>();
     m.position.effective_batch = root.at("effective_batch").get<int64_t>();
+    m.position.place = root.value("place", int64_t{-1});
+    m.position.skipped_in_row = root.value("skipped_in_row", int64_t{0});
+    m.position.skipped = root.value("skipped", int64_t{0});
     m.position.data = root.at("data").get<std::map<std::string, std::string>>();
     m.position.schedule = root.at("schedule").get<std::map<std::string, std::string>>();
     m.position.random = root.at("random").get<std::map<std::string, std::string>>();

@@ -16,10 +16,13 @@ namespace tessera {
 
 /// What a run needs beside its tensors in order to go on.
 struct RunPosition {
-  int64_t step = 0;     // updates asked for so far
-  int64_t samples = 0;  // trained on so far
-  int64_t updates = 0;  // of the optimizer: steps without one label that counts make none
-  int64_t effective_batch = 0;
+  int64_t step = 0;             // updates asked for so far
+  int64_t samples = 0;          // trained on so far
+  int64_t updates = 0;          // of the optimizer: steps without one label that counts make none
+  int64_t effective_batch = 0;  // of the last update
+  int64_t place = -1;           // reached in the passes over the data; -1: step x effective_batch
+  int64_t skipped_in_row = 0;   // steps that were not finite, the last of them this one
+  int64_t skipped = 0;          // of the whole run: the schedule is behind by them
   /// What the order of samples and the schedule depend on, as text by name; compared when a run is
   /// resumed.
   std::map<std::string, std::string> data;

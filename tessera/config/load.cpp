@@ -8,12 +8,14 @@
 #include <set>
 #include <span>
 
+#include "tessera/config/families/unbuilt.h"
 #include "tessera/config/family.h"
 #include "tessera/config/fields/field_text.h"
 #include "tessera/config/hf_config.h"
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/config/paths.h"
 #include "tessera/config/resolve.h"
+#include "tessera/config/static_graph/convert.h"
 #include "tessera/config/yaml/disguised.h"
 #include "tessera/config/yaml/yaml_reader.h"
 
@@ -157,7 +159,9 @@ class Loader {
     const auto of_class = families_.find_architecture(class_name);
     const std::string from_class = of_class ? of_class->model_type : "";
     if (!class_name.empty() && from_class.empty()) {
-      report(*class_key, "must be one of " + families_.architectures());
+      const UnbuiltFamily* unbuilt = find_unbuilt_family(class_name);
+      const std::string why = unbuilt ? std::string(unbuilt->title) + " is not built; " : "";
+      report(*class_key, why + "must be one of " + families_.architectures());
     } else if (!type.empty() && !from_class.empty() && from_class != type) {
       report(*type_key, "does not fit architectures = " + class_name);
     }
@@ -248,6 +252,14 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
   const bool broken = has_errors(result.issues) && root.is_null();
   if (broken || (root.kind != Value::Kind::kMap && !root.is_null())) {
     collect_keys(root, result.issues);
+    result.is_read = false;
+    return result;
+  }
+  if (is_static_graph(root)) {
+    Issue issue;
+    issue.source = {name, 0};
+    issue.rule = static_graph_rule(name);
+    result.issues.push_back(std::move(issue));
     result.is_read = false;
     return result;
   }

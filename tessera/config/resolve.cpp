@@ -45,6 +45,14 @@ void resolve_windows(ModelConfig& model, const IsGiven& given) {
   }
 }
 
+// 0 groups are none; a family's default of one of the two keys is meant with the other's.
+void resolve_groups(ModelConfig& model, const IsGiven& given) {
+  const bool none = model.n_group == 0 || model.topk_group == 0;
+  if (!none) return;
+  if (model.n_group == 0 || !given("model.n_group")) model.n_group.reset();
+  if (model.topk_group == 0 || !given("model.topk_group")) model.topk_group.reset();
+}
+
 void resolve_model(Config& config, const IsGiven& given) {
   ModelConfig& model = config.model;
   if (!given("model.num_key_value_heads")) model.num_key_value_heads = model.num_attention_heads;
@@ -57,6 +65,11 @@ void resolve_model(Config& config, const IsGiven& given) {
   if (!given("model.moe_shared_expert_intermediate_size")) {
     model.moe_shared_expert_intermediate_size =
         model.moe_intermediate_size * model.n_shared_experts;
+  }
+  resolve_groups(model, given);
+  // Without a coefficient the scope of the auxiliary loss means nothing.
+  if (model.moe_aux_loss_coeff == 0 && model.moe_router_load_balancing_type == "gbs_aux_loss") {
+    model.moe_router_load_balancing_type = ModelConfig().moe_router_load_balancing_type;
   }
   resolve_rope(model, given);
   resolve_windows(model, given);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/data/deal_units.h"
 #include "tessera/data/random_state.h"
 
 namespace tessera {
@@ -55,44 +56,53 @@ int64_t count_ones(const std::vector<uint8_t>& mask) {
 
 }  // namespace
 
-DataSupply data_supply(int64_t available, int64_t effective_batch, int64_t steps,
+DataSupply data_supply(int64_t available, const BatchGrowth& growth, int64_t steps,
                        bool drop_remainder) {
-  TESSERA_CHECK(effective_batch > 0 && steps >= 0, effective_batch, " samples, ", steps, " steps");
-  if (available < effective_batch) {
+  TESSERA_CHECK(growth.last > 0 && steps >= 0, growth.last, " samples, ", steps, " steps");
+  if (available < growth.last) {
     throw ConfigError(
-        detail::concat("the data hold ", available, " samples, one step needs ", effective_batch));
+        detail::concat("the data hold ", available, " samples, one step needs ", growth.last));
   }
-  DataSupply supply{available, effective_batch, steps, 0, 1};
-  if (drop_remainder) {
-    supply.steps_per_pass = available / effective_batch;
-    supply.passes = std::max<int64_t>(1, (steps - 1) / supply.steps_per_pass + 1);
-  } else {
-    supply.passes = std::max<int64_t>(1, (steps * effective_batch - 1) / available + 1);
+  DataSupply supply{available, growth, steps, 0, 1, drop_remainder};
+  const UpdateSequence updates(growth, available, drop_remainder);
+  if (steps > 0) {
+    const UpdateSpan last = updates.at(steps - 1);
+    supply.passes = (last.place + last.batch - 1) / available + 1;
   }
+  UpdateSpan span{0, 0, 0, growth.batch_at(0)};
+  while (span.batch != growth.last && span.samples + span.batch <= available) {
+    span = {span.step + 1, span.samples + span.batch, 0,
+            growth.batch_at(span.samples + span.batch)};
+  }
+  supply.steps_available =
+      static_cast<double>(span.step) +
+      static_cast<double>(available - span.samples) / static_cast<double>(span.batch);
   return supply;
 }
 
 std::string DataSupply::warning() const {
   if (passes <= 1) return "";
   char lasts[32];
-  std::snprintf(lasts, sizeof(lasts), "%.4g", steps_available());
+  std::snprintf(lasts, sizeof(lasts), "%.4g", steps_available);
   return detail::concat("data for ", lasts, " steps, ", steps, " asked: the ", available,
                         " samples are read in ", passes, " passes, each in the same order",
-                        steps_per_pass > 0 && available % effective_batch != 0
+                        drop_remainder && !growth.grows() && available % growth.last != 0
                             ? detail::concat(" (drop_remainder leaves out the last ",
-                                             available % effective_batch, " of each)")
+                                             available % growth.last, " of each)")
                             : "");
 }
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
     : source_(std::move(source)),
       options_(std::move(options)),
-      seq_length_(source_->sample_length() - (options_.columns.add_extra_token ? 1 : 0)) {
+      seq_length_(source_->sample_length() - (options_.columns.add_extra_token ? 1 : 0)),
+      fixed_(BatchGrowth::fixed(options_.effective_batch()), source_->size(),
+             options_.drop_remainder) {
   TESSERA_CHECK(options_.batch_rank >= 0 && options_.batch_rank < options_.batch_degree &&
                     options_.cp_rank >= 0 && options_.cp_rank < options_.cp_degree,
                 "batch rank ", options_.batch_rank, " of ", options_.batch_degree, ", cp rank ",
                 options_.cp_rank, " of ", options_.cp_degree);
-  data_supply(source_->size(), options_.effective_batch(), 0, options_.drop_remainder);
+  data_supply(source_->size(), fixed_.growth(), 0, options_.drop_remainder);
   split_over_ranks(std::vector<int64_t>{seq_length_});
   if (options_.shuffle) {
     permutation_.resize(static_cast<size_t>(source_->size()));
@@ -113,44 +123,66 @@ std::vector<Pieces> Loader::split_over_ranks(std::span<const int64_t> document_e
   return ranks;
 }
 
-int64_t Loader::sample_of(int64_t step, int64_t row) const {
-  const int64_t batch = options_.effective_batch();
-  int64_t place = 0;
-  if (options_.drop_remainder) {
-    place = step % (source_->size() / batch) * batch + row;
-  } else {
-    place = (step * batch + row) % source_->size();
-  }
+int64_t Loader::sample_of(const UpdateSpan& span, int64_t row) const {
+  const int64_t place = (span.place + row) % source_->size();
   return permutation_.empty() ? place : permutation_[static_cast<size_t>(place)];
 }
 
-std::vector<int64_t> Loader::step_samples(int64_t step) const {
-  std::vector<int64_t> samples(static_cast<size_t>(options_.effective_batch()));
+std::vector<int64_t> Loader::step_samples(const UpdateSpan& span) const {
+  std::vector<int64_t> samples(static_cast<size_t>(span.batch));
   for (size_t row = 0; row < samples.size(); ++row) {
-    samples[row] = sample_of(step, static_cast<int64_t>(row));
+    samples[row] = sample_of(span, static_cast<int64_t>(row));
   }
   return samples;
 }
 
-std::vector<MicroBatch> Loader::load(int64_t step) const {
-  TESSERA_CHECK(step >= 0, "step ", step);
+std::vector<int64_t> Loader::units_of(const UpdateSpan& span, int64_t micro_batches) const {
+  const int64_t units = options_.batch_degree * micro_batches;
+  std::vector<int64_t> loads(static_cast<size_t>(units), 0);
+  // An update that goes on in the next pass stays as it is.
+  const bool in_one_pass = span.place % source_->size() + span.batch <= source_->size();
+  if (options_.balance_units && units > 1 && micro_batches > 1 && in_one_pass) {
+    std::vector<int64_t> tokens(static_cast<size_t>(source_->sample_length()));
+    for (int64_t row = 0; row < span.batch; ++row) {
+      const int64_t real = source_->read(sample_of(span, row), tokens);
+      if (real < source_->sample_length()) {  // a short sample: as they are
+        std::ranges::fill(loads, 0);
+        break;
+      }
+      int64_t& load = loads[static_cast<size_t>(row / options_.local_batch_size)];
+      int64_t begin = 0;
+      for (const int64_t end : make_columns(tokens, real, options_.columns).document_ends) {
+        load += (end - begin) * (end - begin);
+        begin = end;
+      }
+    }
+  }
+  return deal_units(loads, options_.batch_degree, micro_batches);
+}
+
+std::vector<MicroBatch> Loader::load(const UpdateSpan& span) const {
+  const int64_t smallest = options_.batch_degree * options_.local_batch_size;
+  TESSERA_CHECK(span.place >= 0 && span.batch % smallest == 0, "an update of ", span.batch,
+                " samples at ", span.place, " over ", options_.batch_degree, " ranks");
+  const int64_t micro_batches = span.batch / smallest;
+  const std::vector<int64_t> units = units_of(span, micro_batches);
   std::vector<MicroBatch> batches;
-  for (int64_t j = 0; j < options_.micro_batches; ++j) {
-    batches.push_back(load_micro_batch(step, j));
+  for (int64_t j = 0; j < micro_batches; ++j) {
+    const int64_t place = options_.batch_rank * micro_batches + j;
+    batches.push_back(load_unit(span, units[static_cast<size_t>(place)]));
   }
   return batches;
 }
 
-MicroBatch Loader::load_micro_batch(int64_t step, int64_t micro_batch) const {
+MicroBatch Loader::load_unit(const UpdateSpan& span, int64_t unit) const {
   MicroBatch batch;
   batch.rows = options_.local_batch_size;
   batch.seq_length = seq_length_;
   batch.tokens = batch.rows * seq_length_ / options_.cp_degree;
-  const int64_t first =
-      (options_.batch_rank * options_.micro_batches + micro_batch) * options_.local_batch_size;
+  const int64_t first = unit * options_.local_batch_size;
   std::vector<int64_t> tokens(static_cast<size_t>(source_->sample_length()));
   for (int64_t row = 0; row < batch.rows; ++row) {
-    const int64_t sample = sample_of(step, first + row);
+    const int64_t sample = sample_of(span, first + row);
     const int64_t real = source_->read(sample, tokens);
     SampleColumns columns = make_columns(tokens, real, options_.columns);
     std::vector<Pieces> pieces = split_over_ranks(columns.document_ends);
@@ -168,21 +200,22 @@ MicroBatch Loader::load_micro_batch(int64_t step, int64_t micro_batch) const {
   return batch;
 }
 
-StepPrefetcher::StepPrefetcher(std::shared_ptr<const Loader> loader, int64_t first, int64_t last)
-    : loader_(std::move(loader)), step_(first), last_(last) {
+StepPrefetcher::StepPrefetcher(std::shared_ptr<const Loader> loader, UpdateSequence updates,
+                               UpdateSpan first, int64_t last)
+    : loader_(std::move(loader)), updates_(updates), span_(first), last_(last) {
   start();
 }
 
 void StepPrefetcher::start() {
-  if (step_ >= last_) return;
+  if (span_.step >= last_) return;
   pending_ = std::async(std::launch::async,
-                        [loader = loader_, step = step_] { return loader->load(step); });
+                        [loader = loader_, span = span_] { return loader->load(span); });
 }
 
 std::vector<MicroBatch> StepPrefetcher::next() {
-  TESSERA_CHECK(step_ < last_, "all steps are handed out");
+  TESSERA_CHECK(span_.step < last_, "all steps are handed out");
   std::vector<MicroBatch> batches = pending_.get();
-  ++step_;
+  span_ = updates_.after(span_);
   start();
   return batches;
 }

@@ -14,6 +14,7 @@
 #include "tessera/data/columns.h"
 #include "tessera/data/sample_source.h"
 #include "tessera/data/token_split.h"
+#include "tessera/data/update_sequence.h"
 
 namespace tessera {
 
@@ -21,7 +22,8 @@ struct LoaderOptions {
   int64_t batch_rank = 0;  // 0 .. batch_degree - 1, over dp_replicate x dp_shard
   int64_t batch_degree = 1;
   int64_t local_batch_size = 1;  // rows of a micro-batch
-  int64_t micro_batches = 1;     // per step and rank
+  int64_t micro_batches = 1;     // per step and rank; of a growing batch, in the end
+  bool balance_units = false;    // see deal_units
   int64_t cp_rank = 0;
   int64_t cp_degree = 1;
   /// Neighbours of the cp group that trade heads for sequence: `balance` concerns the split over
@@ -35,7 +37,7 @@ struct LoaderOptions {
   bool next_tokens = false;  // also fill next_* (multi-token prediction)
   ColumnOptions columns;
 
-  /// Samples of a step over all batch ranks: E.
+  /// Samples of a step over all batch ranks: E; of a growing batch, in the end.
   int64_t effective_batch() const { return batch_degree * local_batch_size * micro_batches; }
 };
 
@@ -77,20 +79,18 @@ struct MicroBatch {
 /// How long the data lasts, known before the first step.
 struct DataSupply {
   int64_t available = 0;  // samples in the order
-  int64_t effective_batch = 1;
-  int64_t steps = 0;           // asked for
-  int64_t steps_per_pass = 0;  // 0: without drop_remainder, where passes follow on without a gap
-  int64_t passes = 1;          // over the order, the last may be partial
+  BatchGrowth growth;
+  int64_t steps = 0;            // asked for
+  double steps_available = 0;   // in one pass; the last may be partial
+  int64_t passes = 1;           // over the order, the last may be partial
+  bool drop_remainder = false;  // else passes follow on without a gap
 
-  double steps_available() const {
-    return static_cast<double>(available) / static_cast<double>(effective_batch);
-  }
   /// The warning to give when passes > 1: "data for 2.5 steps, 5 asked: …"; else empty.
   std::string warning() const;
 };
 
 /// Throws ConfigError if there is not even one step in the data.
-DataSupply data_supply(int64_t available, int64_t effective_batch, int64_t steps,
+DataSupply data_supply(int64_t available, const BatchGrowth& growth, int64_t steps,
                        bool drop_remainder);
 
 class Loader {
@@ -99,23 +99,30 @@ class Loader {
   /// step.
   Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options);
 
-  /// The micro-batches of step `step` (from 0): batch rank d has rows [d E/D, (d + 1) E/D) of it,
-  /// and micro-batch j the j-th local_batch_size of those. Pure; may run on any thread.
-  std::vector<MicroBatch> load(int64_t step) const;
+  /// The micro-batches of an update of B samples: batch rank d has rows [d B/D, (d + 1) B/D) of it,
+  /// and micro-batch j the j-th local_batch_size of those, unless units are balanced. Pure; may run
+  /// on any thread. B must be a multiple of D x local_batch_size.
+  std::vector<MicroBatch> load(const UpdateSpan& span) const;
+  /// Of step `step` (from 0) of a run whose batch does not grow.
+  std::vector<MicroBatch> load(int64_t step) const { return load(fixed_.at(step)); }
 
-  /// Indices into the order of the samples of step `step`, for all batch ranks [E].
-  std::vector<int64_t> step_samples(int64_t step) const;
+  /// Indices into the order of the samples of an update, for all batch ranks [B].
+  std::vector<int64_t> step_samples(const UpdateSpan& span) const;
+  std::vector<int64_t> step_samples(int64_t step) const { return step_samples(fixed_.at(step)); }
 
   const LoaderOptions& options() const { return options_; }
 
  private:
   std::vector<Pieces> split_over_ranks(std::span<const int64_t> document_ends) const;
-  int64_t sample_of(int64_t step, int64_t row) const;
-  MicroBatch load_micro_batch(int64_t step, int64_t micro_batch) const;
+  int64_t sample_of(const UpdateSpan& span, int64_t row) const;
+  /// Which unit of local_batch_size rows is at each place of the update, [D x micro-batches].
+  std::vector<int64_t> units_of(const UpdateSpan& span, int64_t micro_batches) const;
+  MicroBatch load_unit(const UpdateSpan& span, int64_t unit) const;
 
   std::shared_ptr<const SampleSource> source_;
   LoaderOptions options_;
   int64_t seq_length_ = 0;
+  UpdateSequence fixed_;              // of the effective batch from the beginning
   std::vector<int64_t> permutation_;  // empty without shuffle
 };
 
@@ -123,15 +130,17 @@ class Loader {
 /// it hands out is what load() returns; an error of the reading thread is thrown by next().
 class StepPrefetcher {
  public:
-  /// Steps [first, last).
-  StepPrefetcher(std::shared_ptr<const Loader> loader, int64_t first, int64_t last);
+  /// Updates of `updates` from `first` on, to step `last`.
+  StepPrefetcher(std::shared_ptr<const Loader> loader, UpdateSequence updates, UpdateSpan first,
+                 int64_t last);
   std::vector<MicroBatch> next();
 
  private:
   void start();
 
   std::shared_ptr<const Loader> loader_;
-  int64_t step_;
+  UpdateSequence updates_;
+  UpdateSpan span_;
   int64_t last_;
   std::future<std::vector<MicroBatch>> pending_;
 };

@@ -12,4 +12,18 @@ BatchPlan make_batch_plan(const TrainingConfig& training, const ParallelDims& di
   return plan;
 }
 
+BatchPlan with_batch(const BatchPlan& plan, int64_t batch) {
+  BatchPlan other = plan;
+  other.asked_batch = batch;
+  other.micro_batches = batch / (plan.batch_ranks * plan.local_batch);
+  other.effective_batch = plan.batch_ranks * plan.local_batch * other.micro_batches;
+  return other;
+}
+
+BatchGrowth batch_growth(const TrainingConfig& training, const BatchPlan& plan) {
+  if (!training.rampup_batch_size) return BatchGrowth::fixed(plan.effective_batch);
+  const std::vector<int64_t>& ramp = *training.rampup_batch_size;
+  return {ramp.at(0), ramp.at(1), ramp.at(2), plan.effective_batch};
+}
+
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tessera/config/config.h"
+#include "tessera/data/update_sequence.h"
 #include "tessera/layout/parallel_dims.h"
 
 namespace tessera {
@@ -21,6 +22,14 @@ struct BatchPlan {
   bool operator==(const BatchPlan&) const = default;
 };
 
+/// Of the batch that a run has in the end, where it grows.
 BatchPlan make_batch_plan(const TrainingConfig& training, const ParallelDims& dims);
+
+/// The same with updates of `batch` samples.
+BatchPlan with_batch(const BatchPlan& plan, int64_t batch);
+
+/// training.rampup_batch_size, [first, increment, samples], up to the effective batch; without it
+/// the batch is that from the beginning. Of a configuration without errors.
+BatchGrowth batch_growth(const TrainingConfig& training, const BatchPlan& plan);
 
 }  // namespace tessera

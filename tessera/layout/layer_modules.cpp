@@ -74,6 +74,11 @@ std::vector<std::string> module_names(LayerModule module, const LayerDesign& des
   return row.names;
 }
 
+bool result_is_overwritten(LayerModule module) {
+  using enum LayerModule;
+  return module == kQkv || module == kLatentDown || module == kGateUp;
+}
+
 bool is_inside(LayerModule module, LayerModule other) {
   using enum LayerModule;
   switch (module) {

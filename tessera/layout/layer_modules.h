@@ -40,6 +40,13 @@ std::vector<std::string> module_names(LayerModule module, const LayerDesign& des
 /// The module at a place of a norm.
 LayerModule norm_module(NormPlace place);
 
+/// Whether what reads the result of `module` may write into it: products of stacked matrices are
+/// rotated and activated in place.
+bool result_is_overwritten(LayerModule module);
+
+/// The modules that have others inside.
+inline constexpr LayerModule kOuterModules[] = {LayerModule::kAttention, LayerModule::kMlp};
+
 /// Whether `module` is a part of `other`.
 bool is_inside(LayerModule module, LayerModule other);
 

@@ -50,6 +50,11 @@ RecomputePlan::RecomputePlan(const Config& config) : design_(config.model.design
   const RecomputeConfig& r = config.recompute;
   if (r.mode == "None") return;
   if (r.full_recompute_layer) layers_ = layers_of(*r.full_recompute_layer, config.model);
+  if (r.exclude_op) {
+    for (const auto& [pattern, specs] : *r.exclude_op) {
+      exclusions_.push_back({std::regex(pattern), layers_of(specs, config.model)});
+    }
+  }
   if (r.mode != "select" || !r.select_module) return;
   for (const auto& [pattern, specs] : *r.select_module) {
     std::set<int64_t> layers = layers_of(specs, config.model);
@@ -61,14 +66,34 @@ RecomputePlan::RecomputePlan(const Config& config) : design_(config.model.design
   }
 }
 
-bool RecomputePlan::selects(int64_t layer, LayerModule module) const {
-  if (whole(layer)) return false;
+bool RecomputePlan::matches(const std::vector<Selection>& selections, int64_t layer,
+                            LayerModule module) const {
+  if (selections.empty()) return false;
   const std::vector<std::string> names = module_names(module, design_);
-  return std::ranges::any_of(selections_, [&](const Selection& selection) {
+  return std::ranges::any_of(selections, [&](const Selection& selection) {
     return selection.layers.contains(layer) &&
            std::ranges::any_of(names, [&](const std::string& name) {
              return std::regex_match(name, selection.pattern);
            });
+  });
+}
+
+bool RecomputePlan::selects(int64_t layer, LayerModule module) const {
+  return !whole(layer) && matches(selections_, layer, module) &&
+         !matches(exclusions_, layer, module);
+}
+
+bool RecomputePlan::runs_again(int64_t layer, LayerModule module) const {
+  if (whole(layer)) return true;
+  return std::ranges::any_of(kOuterModules, [&](LayerModule outer) {
+    return is_inside(module, outer) && selects(layer, outer);
+  });
+}
+
+bool RecomputePlan::keeps(int64_t layer, LayerModule module) const {
+  if (!matches(exclusions_, layer, module) || !runs_again(layer, module)) return false;
+  return std::ranges::none_of(kOuterModules, [&](LayerModule outer) {
+    return is_inside(module, outer) && keeps(layer, outer);
   });
 }
 

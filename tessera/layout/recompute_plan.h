@@ -20,17 +20,24 @@ class RecomputePlan {
   /// The layer as a whole.
   bool whole(int64_t layer) const { return layers_.contains(layer); }
   /// One of its sub-modules: a pattern given for this layer matches one of its names in full. Never
-  /// in a layer that is recomputed as a whole.
+  /// in a layer that is recomputed as a whole, nor a module that is to be kept.
   bool selects(int64_t layer, LayerModule module) const;
+  /// A sub-module of what runs again, which does not run again itself: its results and what its
+  /// backward needs are kept. Outer ones only: not inside another that is kept.
+  bool keeps(int64_t layer, LayerModule module) const;
 
  private:
   struct Selection {
     std::regex pattern;
     std::set<int64_t> layers;
   };
+  bool matches(const std::vector<Selection>& selections, int64_t layer, LayerModule module) const;
+  bool runs_again(int64_t layer, LayerModule module) const;
+
   LayerDesign design_;
   std::set<int64_t> layers_;
   std::vector<Selection> selections_;
+  std::vector<Selection> exclusions_;
 };
 
 /// What is wrong with `pattern` for `layers`: no regular expression, or no sub-module of theirs is

@@ -26,6 +26,7 @@ std::unique_ptr<Attention> make_heads(const ModelConfig& model, const WeightFact
   attention->k_norm = make_norm(model, factory, layer, NormPlace::kKey);
   attention->core = std::make_unique<CoreAttention>();
   attention->core->scale = attention_scale(model);
+  attention->core->layer = layer;
   attention->o_proj = make_linear(factory, layer, kAttnO, kAttnOBias);
   return attention;
 }

@@ -41,6 +41,7 @@ std::unique_ptr<LatentAttention> build_mla(const ModelConfig& model, const Weigh
   attention->kv_up->weight = factory.make(layer, {kMlaKvB});
   attention->core = std::make_unique<CoreAttention>();
   attention->core->scale = attention_scale(model);
+  attention->core->layer = layer;
   attention->o_proj = make_linear(factory, layer, kAttnO, kAttnOBias);
   return attention;
 }

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-WeightFactory::WeightFactory(const ModelConfig& model) : model_(model) {
+WeightFactory::WeightFactory(const ModelConfig& model) : model_(model), deviation_(model) {
   for (ParamSpec& spec : model_spec(model)) {
     if (spec.expert < 0)
       specs_[spec.layer].push_back(std::move(spec));
@@ -82,7 +82,7 @@ ParameterPart WeightFactory::part(const ParamSpec& spec) const {
   part.init = starts_at_one            ? InitKind::kOnes
               : spec.shape.size() == 1 ? InitKind::kZeros
                                        : InitKind::kNormal;
-  part.init_std = model_.initializer_range;
+  part.init_std = deviation_.of(spec.name);
   part.storage = scalar_type(storage_dtype(spec.role, model_));
   return part;
 }

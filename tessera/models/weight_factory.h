@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/config/model_config.h"
+#include "tessera/layout/initial_deviation.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/nn/parameter.h"
 
@@ -39,6 +40,7 @@ class WeightFactory {
   ParameterPart part(const ParamSpec& spec) const;
 
   const ModelConfig& model_;
+  InitialDeviation deviation_;
   std::map<int64_t, std::vector<ParamSpec>> specs_;    // by layer, without experts
   std::map<int64_t, std::vector<ParamSpec>> experts_;  // by layer, expert 0 of each
 };

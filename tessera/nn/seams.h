@@ -78,7 +78,8 @@ struct AttentionCall {
 
 /// softmax(q k^T * scale) v, causal inside each document of each sample.
 struct CoreAttention {
-  double scale = 0;  // 1/sqrt(D) unless the model says otherwise
+  double scale = 0;    // 1/sqrt(D) unless the model says otherwise
+  int64_t layer = -1;  // whose attention this is, for what it writes on the side
   virtual ~CoreAttention() = default;
   virtual std::unique_ptr<AttentionCall> begin(const LayerContext& context);
 };

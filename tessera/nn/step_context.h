@@ -21,7 +21,13 @@ struct Sinks {
   std::map<Key, at::Tensor> load_balance_loss;  // scalars, without the coefficient
   std::map<Key, at::Tensor> z_loss;             // scalars, with the coefficient
   std::map<Key, at::Tensor> tokens_per_expert;  // [experts], int64
+  /// Largest attention logit (scaled, what the softmax sees) of each head that attention has on
+  /// this rank, over its tokens: [heads] float, -infinity for a head that another rank of the
+  /// context-parallel group computes. Only where StepContext::wants_max_logits.
+  std::map<Key, at::Tensor> max_logits;
 };
+
+struct KeptModules;  // parallel/kept_modules.h
 
 /// One step on one rank. Made by the trainer; the contexts of micro-batches refer to it, so it
 /// lives until the last backward of the step.
@@ -36,9 +42,13 @@ struct StepContext {
   double sample_scale = 1.0;     // 1 / samples of the global batch
   double position_scale = 1.0;   // 1 / tokens of the global batch that the loader did not make up
 
-  at::Device device = at::kCPU;  // of the rank
-  Timeline* timeline = nullptr;  // where layers record what they do; nullptr: nowhere
-  Sinks* sinks = nullptr;        // where layers write on the side; nullptr: nowhere
+  at::Device device = at::kCPU;   // of the rank
+  Timeline* timeline = nullptr;   // where layers record what they do; nullptr: nowhere
+  Sinks* sinks = nullptr;         // where layers write on the side; nullptr: nowhere
+  bool wants_max_logits = false;  // attention writes Sinks::max_logits, which costs time
+  /// Where modules that do not run again with what surrounds them keep their first run until the
+  /// backward pass; nullptr: nothing is differentiated, so nothing is kept.
+  KeptModules* kept = nullptr;
 };
 
 /// For layers that run outside of a step: every scale is 1, nothing is recorded.

@@ -2,7 +2,7 @@
 
 #include <fnmatch.h>
 
-#include "tessera/optim/mindformers_name.h"
+#include "tessera/layout/mindformers_name.h"
 
 namespace tessera {
 namespace {

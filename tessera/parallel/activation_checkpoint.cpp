@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tessera/parallel/custom_gradient.h"
+#include "tessera/parallel/kept_modules.h"
 
 namespace tessera {
 namespace {
@@ -70,6 +71,10 @@ void activation_checkpoint(Decoder& decoder, const RecomputePlan& plan) {
   for (DecoderLayer* layer : decoder.all_layers()) {
     std::vector<const ModuleCall*> wrapped;
     for (ModuleCall* module : layer->modules()) {  // outer before inner
+      if (plan.keeps(layer->index, module->module)) {
+        module->wrapper = kept;
+        continue;
+      }
       if (!plan.selects(layer->index, module->module)) continue;
       if (std::ranges::any_of(
               wrapped, [&](const ModuleCall* w) { return is_inside(module->module, w->module); })) {

@@ -9,7 +9,8 @@
 namespace tessera {
 
 /// Sets the wrapper of every sub-module that `plan` selects and that is not inside one: its inputs
-/// are kept, its results run again for the backward pass. After the seams were replaced.
+/// are kept, its results run again for the backward pass; and of those that `plan` keeps inside of
+/// what runs again. After the seams were replaced.
 void activation_checkpoint(Decoder& decoder, const RecomputePlan& plan);
 
 /// Runs the body of `call` without keeping its graph. In the backward pass it runs once more, with

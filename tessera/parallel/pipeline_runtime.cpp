@@ -48,6 +48,12 @@ void PipelineRuntime::set_timeline(Timeline* timeline) {
   for (ModelChunk& chunk : chunks_) chunk.set_timeline(timeline);
 }
 
+void PipelineRuntime::set_micro_batches(int64_t micro_batches) {
+  if (micro_batches == options_.micro_batches) return;
+  options_.micro_batches = micro_batches;
+  actions_ = make_schedule(options_).ranks.at(static_cast<size_t>(stages_.rank()));
+}
+
 void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
   TESSERA_CHECK_EQ(static_cast<int64_t>(contexts.size()), options_.micro_batches);
   const Stopwatch stopwatch(times_.running);

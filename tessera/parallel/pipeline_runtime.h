@@ -25,6 +25,9 @@ class PipelineRuntime {
   PipelineRuntime(const ScheduleOptions& options, std::vector<ModelChunk>& chunks,
                   const ProcessGroup& stages, int64_t hidden, at::ScalarType dtype);
 
+  /// From now on a step has so many micro-batches.
+  void set_micro_batches(int64_t micro_batches);
+
   /// All micro-batches of a step, forward and backward; gradients are reduced when it returns.
   /// contexts[i] is micro-batch i.
   void run(std::vector<LayerContext>& contexts);

@@ -175,6 +175,7 @@ void ShardedUnit::add_gradients(std::vector<at::Tensor> gradients, bool defer) {
   TESSERA_CHECK_EQ(gradients.size(), weights_.size());
   const at::ScalarType main = params_.front()->value.scalar_type();
   if (pending_.empty()) pending_.resize(weights_.size());
+  if (observe_) observe_use(gradients);
   for (size_t w = 0; w < weights_.size(); ++w) {
     at::Tensor& sum = pending_[w];
     at::Tensor& bound = weights_[w]->value.mutable_grad();
@@ -187,11 +188,34 @@ void ShardedUnit::add_gradients(std::vector<at::Tensor> gradients, bool defer) {
       sum = sum.to(main) + gradients[w].to(main);
     }
     // From now on the backward itself adds to it, where it can.
-    if (!bound.defined() && sum.defined() && is_own(sum, main)) bound = sum;
+    if (!observe_ && !bound.defined() && sum.defined() && is_own(sum, main)) bound = sum;
   }
   if (++arrived_ < std::max(uses_, 1)) return;
   arrived_ = 0;
+  if (observe_) report_observed();
   if (!defer) start_reduce(std::move(pending_));
+}
+
+void ShardedUnit::observe_use(const std::vector<at::Tensor>& gradients) {
+  observed_.resize(weights_.size());
+  for (size_t w = 0; w < weights_.size(); ++w) {
+    at::Tensor& sum = observed_[w];
+    if (!gradients[w].defined()) continue;
+    sum = sum.defined() ? sum + gradients[w] : gradients[w].clone();
+  }
+}
+
+void ShardedUnit::report_observed() {
+  for (size_t w = 0; w < weights_.size(); ++w) {
+    if (!observed_[w].defined()) observed_[w] = at::zeros_like(weights_[w]->value);
+    int64_t row = 0;
+    for (size_t i = 0; i < parts_of_weight_[w].size(); ++i) {
+      const int64_t rows = full_parts_[parts_of_weight_[w][i]].size(0);
+      observe_(weights_[w]->parts[i], observed_[w].narrow(0, row, rows));
+      row += rows;
+    }
+  }
+  observed_.clear();
 }
 
 void ShardedUnit::start_reduce(std::vector<at::Tensor> full) {

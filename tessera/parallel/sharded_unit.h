@@ -55,6 +55,12 @@ class ShardedUnit {
   /// Says that one more call of a micro-batch uses this unit (a tied matrix has several).
   void add_use() { ++uses_; }
 
+  /// Calls `observe` with every part's gradient of every micro-batch, as this rank made it, before
+  /// anything is reduced, in the order of the micro-batches. Costs memory: sums of micro-batches
+  /// are then made beside the gradients.
+  using Observe = std::function<void(const ParameterPart&, const at::Tensor& gradient)>;
+  void observe_gradients(Observe observe) { observe_ = std::move(observe); }
+
   /// For injected faults: multiplies every gradient; leaves this rank's own part unsummed.
   void set_gradient_factor(double factor) { gradient_factor_ = factor; }
   void skip_reduction() { skip_reduction_ = true; }
@@ -72,6 +78,8 @@ class ShardedUnit {
   void allocate();
   void free();
   void start_reduce(std::vector<at::Tensor> full);
+  void observe_use(const std::vector<at::Tensor>& gradients);
+  void report_observed();
 
   std::string name_;
   std::vector<Weight*> weights_;
@@ -95,6 +103,8 @@ class ShardedUnit {
   int uses_ = 0;
   int arrived_ = 0;
   std::vector<at::Tensor> pending_;  // full gradients not yet reduced, one per weight
+  Observe observe_;
+  std::vector<at::Tensor> observed_;  // sums over the uses of one micro-batch, one per weight
   Work reducing_;
   std::vector<at::Tensor> reducing_inputs_;
 };

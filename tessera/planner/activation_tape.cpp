@@ -27,7 +27,7 @@ class ActivationTape::Run {
         case Item::Kind::kRelease: let_go(item.tensor); break;
         case Item::Kind::kEndScope: let_go_of_all_but(item.tensor); break;
         case Item::Kind::kBegin: {
-          const size_t close = end_of(i);
+          const size_t close = end_of(i, Item::Kind::kEnd);
           const std::vector<Tensor> outer = std::move(scope_);
           scope_.clear();
           forward(i + 1, close, /*keep=*/false);
@@ -40,9 +40,38 @@ class ActivationTape::Run {
           i = close;
           break;
         }
-        case Item::Kind::kEnd: break;
+        case Item::Kind::kBeginKept: {
+          const size_t close = end_of(i, Item::Kind::kEndKept);
+          run_kept(i, close, keep);
+          i = close;
+          break;
+        }
+        case Item::Kind::kEnd:
+        case Item::Kind::kEndKept: break;
       }
     }
+  }
+
+  // The first time (`again` false) with all that its backward needs; the second time its result is
+  // there.
+  void run_kept(size_t begin, size_t end, bool again) {
+    const Tensor result = tape_.items_[end].tensor;
+    if (again) {
+      hold(result);
+      scope_.push_back(result);
+      return;
+    }
+    const std::vector<Tensor> outer = std::move(scope_);
+    scope_.clear();
+    forward(begin + 1, end, /*keep=*/true);
+    let_go_of_all_but(result);
+    scope_.insert(scope_.begin(), outer.begin(), outer.end());
+    for (const Tensor tensor : inputs_of(begin, end)) hold(tensor);
+    hold(result);
+    if (!tape_.items_[begin].copied) return;
+    const int64_t bytes = tape_.bytes_[static_cast<size_t>(tape_.root(result))];
+    add_live(bytes);  // what goes on is the copy, as long as the pass holds it
+    copies_.emplace(result, bytes);
   }
 
   // The output's gradient is there, and the caller's.
@@ -73,6 +102,11 @@ class ActivationTape::Run {
   }
   void drop(Tensor tensor) {
     const auto at = static_cast<size_t>(tape_.root(tensor));
+    if (const auto first = first_.find(static_cast<Tensor>(at));
+        first != first_.end() && first->second > 0 && in_kept_) {
+      if (--first->second == 0) live_ -= tape_.bytes_[at];
+      return;
+    }
     TESSERA_CHECK(holders_[at] > 0, "a tensor of a tape is dropped twice");
     if (--holders_[at] == 0) live_ -= tape_.bytes_[at];
   }
@@ -80,11 +114,20 @@ class ActivationTape::Run {
     const auto found = std::find(scope_.begin(), scope_.end(), tensor);
     TESSERA_CHECK(found != scope_.end(), "a tensor of a tape is released twice");
     scope_.erase(found);
+    end_copy(tensor);
     drop(tensor);
+  }
+  void end_copy(Tensor tensor) {
+    const auto copy = copies_.find(tensor);
+    if (copy == copies_.end()) return;
+    live_ -= copy->second;
+    copies_.erase(copy);
   }
   void let_go_of_all_but(Tensor kept) {
     for (const Tensor tensor : scope_) {
-      if (tensor != kept) drop(tensor);
+      if (tensor == kept) continue;
+      end_copy(tensor);
+      drop(tensor);
     }
     const bool there = std::find(scope_.begin(), scope_.end(), kept) != scope_.end();
     scope_.clear();
@@ -102,14 +145,14 @@ class ActivationTape::Run {
     if (o.saves_result) hold(item.tensor);
   }
 
-  size_t end_of(size_t begin) const {
+  size_t end_of(size_t begin, Item::Kind kind) const {
     size_t at = begin;
-    while (tape_.items_[at].kind != Item::Kind::kEnd) ++at;
+    while (tape_.items_[at].kind != kind) ++at;
     return at;
   }
-  size_t begin_of(size_t end) const {
+  size_t begin_of(size_t end, Item::Kind kind) const {
     size_t at = end;
-    while (tape_.items_[at].kind != Item::Kind::kBegin) --at;
+    while (tape_.items_[at].kind != kind) --at;
     return at;
   }
 
@@ -151,8 +194,17 @@ class ActivationTape::Run {
     for (size_t i = end; i-- > begin;) {
       const Item& item = tape_.items_[i];
       if (item.kind == Item::Kind::kOperation) run_back(item);
+      if (item.kind == Item::Kind::kEndKept) {
+        const size_t open = begin_of(i, Item::Kind::kBeginKept);
+        in_kept_ = true;
+        backward(open + 1, i);
+        for (const Tensor tensor : inputs_of(open, i)) drop(tensor);
+        drop(item.tensor);
+        in_kept_ = false;
+        i = open;
+      }
       if (item.kind != Item::Kind::kEnd) continue;
-      const size_t open = begin_of(i);
+      const size_t open = begin_of(i, Item::Kind::kBegin);
       run_again(open, i);
       i = open;
     }
@@ -190,8 +242,11 @@ class ActivationTape::Run {
     // What was made before is there; what is made again is new.
     for (size_t i = begin + 1; i < end; ++i) {
       const Item& item = tape_.items_[i];
+      if (item.kind == Item::Kind::kBeginKept) i = end_of(i, Item::Kind::kEndKept);
       if (item.kind == Item::Kind::kOperation && item.operation.view_of < 0) {
-        inner.holders_[static_cast<size_t>(item.tensor)] = 0;
+        int& holders = inner.holders_[static_cast<size_t>(item.tensor)];
+        if (holders > 0 && tape_.keeps_any()) inner.first_[item.tensor] = holders;
+        holders = 0;
       }
     }
     inner.forward(begin + 1, end, /*keep=*/true);
@@ -210,7 +265,10 @@ class ActivationTape::Run {
 
   const ActivationTape& tape_;
   std::vector<int> holders_;
-  std::vector<Tensor> scope_;  // what the forward holds
+  std::vector<Tensor> scope_;    // what the forward holds
+  std::map<Tensor, int> first_;  // holders of what the first pass made and a kept part still needs
+  std::map<Tensor, int64_t> copies_;  // of results of kept parts, in use
+  bool in_kept_ = false;              // the backward is in such a part
   std::vector<Gradient> all_;
   std::map<Tensor, GradientId> gradients_;
   int64_t live_ = 0;
@@ -244,8 +302,27 @@ void ActivationTape::begin_checkpoint() { items_.push_back({Item::Kind::kBegin, 
 void ActivationTape::end_checkpoint(Tensor result) {
   items_.push_back({Item::Kind::kEnd, {}, result});
 }
+void ActivationTape::begin_kept(bool copied) {
+  items_.push_back({Item::Kind::kBeginKept, {}, -1, copied});
+}
+void ActivationTape::end_kept(Tensor result) {
+  items_.push_back({Item::Kind::kEndKept, {}, result});
+}
+
+bool ActivationTape::keeps_any() const {
+  return std::ranges::any_of(items_,
+                             [](const Item& item) { return item.kind == Item::Kind::kBeginKept; });
+}
 
 CallMemory ActivationTape::measure(Tensor output, bool recompute) const {
+  if (recompute && keeps_any()) {  // the call is one checkpoint with parts that do not run again
+    ActivationTape whole = *this;
+    whole.items_.insert(whole.items_.begin(), {Item::Kind::kBegin, {}, -1});
+    whole.end_checkpoint(output);
+    CallMemory memory = whole.measure(output, /*recompute=*/false);
+    memory.backward_peak -= memory.output;  // made again in place of the first
+    return memory;
+  }
   CallMemory memory;
   memory.input = gradient_[0];
   memory.output = bytes_[static_cast<size_t>(root(output))];

@@ -58,19 +58,27 @@ class ActivationTape {
   void begin_checkpoint();
   void end_checkpoint(Tensor result);
 
+  /// What lies between, inside of what runs again, does not: its first run keeps its inputs, its
+  /// result and what its backward needs. Not nested. `copied`: what reads the result gets a copy of
+  /// it the first time.
+  void begin_kept(bool copied);
+  void end_kept(Tensor result);
+
   /// `output` is the result of the call. `recompute`: the whole call runs again in the backward.
   CallMemory measure(Tensor output, bool recompute) const;
 
  private:
   struct Item {
-    enum class Kind { kOperation, kRelease, kEndScope, kBegin, kEnd };
+    enum class Kind { kOperation, kRelease, kEndScope, kBegin, kEnd, kBeginKept, kEndKept };
     Kind kind;
     Operation operation;
     Tensor tensor = -1;  // the result; what is released; what a scope or a checkpoint leaves
+    bool copied = false;
   };
   class Run;
 
   Tensor root(Tensor tensor) const;
+  bool keeps_any() const;
 
   std::vector<Item> items_;
   std::vector<int64_t> bytes_;     // of each tensor; views have none

@@ -144,6 +144,8 @@ void add_expert_traffic(const Config& config, const ParallelDims& dims, const Ba
 
 int64_t forwards(const RecomputePlan& plan, int64_t layer,
                  std::initializer_list<LayerModule> modules) {
+  const auto kept = [&](LayerModule module) { return plan.keeps(layer, module); };
+  if (std::ranges::any_of(modules, kept)) return 1;
   const bool again = plan.whole(layer) || std::ranges::any_of(modules, [&](LayerModule module) {
                        return plan.selects(layer, module);
                      });

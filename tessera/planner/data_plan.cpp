@@ -16,9 +16,9 @@ DataPlan plan_data(const Config& config, const BatchPlan& batch) {
     }
     plan.samples = count_samples(*options);
     const DataSupply supply =
-        data_supply(plan.samples, batch.effective_batch, config.training.steps,
+        data_supply(plan.samples, batch_growth(config.training, batch), config.training.steps,
                     config.train_dataset.drop_remainder);
-    plan.steps_in_data = supply.steps_available();
+    plan.steps_in_data = supply.steps_available;
     plan.passes = supply.passes;
     plan.warning = supply.warning();
   } catch (const ConfigError& error) {

@@ -83,6 +83,28 @@ void plan_ranks(const Config& config, const PipelineSchedule& schedule,
   }
 }
 
+// Each level as a run of its own: how full the ranks are and how long they wait depends on it.
+std::vector<LevelPlan> plan_levels(const Config& config, const BatchPlan& batch, int64_t world,
+                                   bool processes) {
+  const BatchGrowth growth = batch_growth(config.training, batch);
+  std::vector<LevelPlan> levels;
+  if (!growth.grows()) return levels;
+  for (const BatchLevel& level : batch_levels(growth, config.training.steps)) {
+    Config alone = config;
+    alone.training.rampup_batch_size.reset();
+    alone.training.global_batch_size = level.batch;
+    const Plan plan = make_plan(alone, world, processes, DataPlan{});
+    LevelPlan& at = levels.emplace_back();
+    at.level = level;
+    at.micro_batches = plan.batch.micro_batches;
+    for (const MemoryPlan& memory : plan.memory) {
+      at.peak_memory = std::max(at.peak_memory, memory.peak);
+    }
+    if (plan.pipeline) at.idle_over_ideal = plan.pipeline->idle_over_ideal;
+  }
+  return levels;
+}
+
 }  // namespace
 
 Plan make_plan(const Config& config, int64_t world, bool processes, std::optional<DataPlan> data) {
@@ -110,6 +132,7 @@ Plan make_plan(const Config& config, int64_t world, bool processes, std::optiona
   const PipelineSchedule schedule = proven_schedule(config, plan.batch.micro_batches);
   plan_ranks(config, schedule, stages, processes, plan);
   plan.context = plan_context(config, plan.dims);
+  plan.levels = plan_levels(config, plan.batch, world, processes);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
   if (plan.dims.pp > 1) plan.pipeline = plan_pipeline(config, schedule, plan.stages);
   return plan;

@@ -108,10 +108,21 @@ struct DataPlan {
   std::string warning;         // more steps are asked for than there are data
 };
 
+/// A level of a batch that grows (training.rampup_batch_size).
+struct LevelPlan {
+  BatchLevel level;
+  int64_t micro_batches = 1;
+  int64_t peak_memory = 0;       // bytes of the rank with most
+  double idle_over_ideal = 0.0;  // of the pipeline
+
+  bool operator==(const LevelPlan&) const = default;
+};
+
 struct Plan {
   std::string model_type;
   ParallelDims dims;
-  BatchPlan batch;
+  BatchPlan batch;                // in the end, where it grows; so is all that follows from it
+  std::vector<LevelPlan> levels;  // of a batch that grows: those that the run goes through
   int64_t steps = 0;
   int64_t seq_length = 0;
   int64_t parameters = 0;          // trainable, of the model, tied ones once

@@ -157,6 +157,15 @@ std::string to_json(const Plan& plan) {
     json["memory_per_rank"] = memory(plan);
     json["sent_per_rank_and_step"] = traffic(plan);
   }
+  for (const LevelPlan& at : plan.levels) {
+    json["batch_levels"].push_back({{"batch", at.level.batch},
+                                    {"micro_batches", at.micro_batches},
+                                    {"first_step", at.level.first_step},
+                                    {"steps", at.level.steps},
+                                    {"samples", at.level.samples},
+                                    {"peak_memory_bytes", at.peak_memory},
+                                    {"idle_over_ideal", at.idle_over_ideal}});
+  }
   if (plan.context) json["attention_work"] = context(*plan.context);
   if (plan.experts) json["experts"] = experts(*plan.experts);
   if (plan.pipeline) json["pipeline"] = pipeline(*plan.pipeline);

@@ -86,6 +86,26 @@ std::string batch_text(const Plan& plan) {
   return text;
 }
 
+// All levels, or of many the first and the last ones.
+std::string levels_text(const Plan& plan) {
+  constexpr size_t kLevelsShown = 16;
+  if (plan.levels.empty()) return "";
+  std::string text = fmt::format("ramp     {:>10}{:>14}{:>10}{:>18}{:>12}{:>8}\n", "batch",
+                                 "micro-batches", "steps", "samples, in all", "peak", "idle");
+  for (size_t i = 0; i < plan.levels.size(); ++i) {
+    const LevelPlan& at = plan.levels[i];
+    const bool outer = i < kLevelsShown / 2 || i + kLevelsShown / 2 >= plan.levels.size();
+    if (i == kLevelsShown / 2 && !outer) {
+      text += fmt::format("         … {} levels (all: --json)\n", plan.levels.size());
+    }
+    if (!outer) continue;
+    text += fmt::format("         {:>10}{:>14}{:>10}{:>18}{:>12}{:>7.1f}%\n", at.level.batch,
+                        at.micro_batches, at.level.steps, count_text(at.level.samples),
+                        bytes_text(at.peak_memory), 100.0 * at.idle_over_ideal);
+  }
+  return text;
+}
+
 std::string data_text(const Plan& plan) {
   const DataPlan& d = plan.data;
   if (!d.problem.empty()) return "data     " + d.problem + "\n";
@@ -312,7 +332,7 @@ std::string bytes_text(int64_t bytes) {
 }
 
 std::string to_text(const Plan& plan) {
-  std::string text = layout_text(plan) + batch_text(plan) + data_text(plan);
+  std::string text = layout_text(plan) + batch_text(plan) + levels_text(plan) + data_text(plan);
   if (!plan.model_type.empty()) {
     text += fmt::format("model    {}: {} parameters, {:.3g} TFLOP a step\n", plan.model_type,
                         count_text(plan.parameters), plan.flops_per_step / 1e12);

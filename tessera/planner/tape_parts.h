@@ -38,7 +38,8 @@ struct TapeParts {
   int64_t bytes(int64_t rows, int64_t columns) const { return rows * columns * sizes.element; }
 };
 
-/// The sub-modules of a layer: what `plan` selects is a checkpoint.
+/// The sub-modules of a layer: what `plan` selects is a checkpoint, what it keeps inside of one (or
+/// of a layer that is one) does not run again.
 class TapeModules {
  public:
   TapeModules(ActivationTape& tape, const RecomputePlan& plan, int64_t layer)
@@ -47,6 +48,12 @@ class TapeModules {
   bool selects(LayerModule module) const { return plan_.selects(layer_, module); }
   template <typename F>
   ActivationTape::Tensor operator()(LayerModule module, const F& body) {
+    if (plan_.keeps(layer_, module)) {
+      tape_.begin_kept(result_is_overwritten(module));
+      const ActivationTape::Tensor result = body();
+      tape_.end_kept(result);
+      return result;
+    }
     if (inside_ || !selects(module)) return body();
     inside_ = true;
     tape_.begin_checkpoint();

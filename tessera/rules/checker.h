@@ -76,6 +76,7 @@ void check_optimizer(Checker& check);
 void check_lr_schedule(Checker& check);
 void check_dataset(Checker& check);
 void check_recompute(Checker& check);
+void check_monitors(Checker& check);
 
 /// "1, 2, 4": the divisors of `number` nearest to `asked`, ascending, at most six.
 std::string nearest_divisors(int64_t number, int64_t asked);

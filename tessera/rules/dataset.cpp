@@ -120,6 +120,10 @@ void check_dataset(Checker& check) {
   } else if (!loader.sizes.empty() && loader.sizes[0] == 0) {
     check.error(std::string(kLoader) + "sizes", "must leave samples for training, the first");
   }
+  if (check.config.train_dataset.balance_enabled && !loader.config.create_compressed_eod_mask) {
+    check.error("train_dataset.balance_enabled",
+                "needs create_compressed_eod_mask: without documents all samples are equal work");
+  }
   check_sources(check);
   check_tokens(check);
   if (check.good({in_config("seq_length")})) check_length(check);

@@ -92,6 +92,11 @@ void check_router(Checker& check) {
   if (m.moe_aux_loss_coeff > 0 && m.moe_router_load_balancing_type == "sub_seq_aux_loss") {
     check.warning("model.moe_router_load_balancing_type", "is not defined: taken as seq_aux_loss");
   }
+  if (m.moe_aux_loss_coeff > 0 && m.moe_router_load_balancing_type == "gbs_aux_loss") {
+    check.error("model.moe_router_load_balancing_type",
+                "gbs_aux_loss counts over all micro-batches of an update, which is not built",
+                "global_aux_loss, over the ranks of a micro-batch");
+  }
   if (m.moe_apply_probs_on_input && m.num_experts_per_tok != 1) {
     check.error("model.moe_apply_probs_on_input", "needs num_experts_per_tok 1");
   }

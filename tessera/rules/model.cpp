@@ -2,8 +2,10 @@
 
 #include <cctype>
 
+#include "tessera/config/families/unbuilt.h"
 #include "tessera/config/fields/field_text.h"
 #include "tessera/config/fields/key_groups.h"
+#include "tessera/layout/initial_deviation.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {
@@ -144,6 +146,11 @@ void check_family(Checker& check) {
     check.error(kField, "is needed; one of " + check.families.names());
     return;
   }
+  if (const UnbuiltFamily* unbuilt = find_unbuilt_family(m.model_type)) {
+    check.error(kField, std::string(unbuilt->title) + " is not built; must be one of " +
+                            check.families.names());
+    return;
+  }
   std::string meant;
   for (const auto& row : check.families.rows()) {
     if (letters_and_digits(row->model_type) == letters_and_digits(m.model_type)) {
@@ -161,6 +168,25 @@ void check_fixed_fields(Checker& check, const Family& family) {
   }
 }
 
+// A rule that moves nothing is a slip of its pattern.
+void check_init_rules(Checker& check) {
+  constexpr std::string_view kField = "model.param_init_std_rules";
+  const ModelConfig& m = check.config.model;
+  for (size_t i = 0; i < m.param_init_std_rules.size(); ++i) {
+    const InitStdRule& rule = m.param_init_std_rules[i];
+    const auto say = [&](const std::string& what) {
+      check.error_at(kField, static_cast<int64_t>(i), rule.target, what);
+    };
+    if (rule.init_method_std < 0) {
+      say("init_method_std must be at least 0");
+    } else if (!check.good({"model.num_hidden_layers", "model.n_routed_experts"})) {
+      continue;
+    } else if (const std::string problem = init_rule_problem(rule, m); !problem.empty()) {
+      say(problem);
+    }
+  }
+}
+
 void check_keys_of_parts(Checker& check) {
   const ModelConfig& m = check.config.model;
   if (m.hidden_dropout >= 1.0 && check.good({"model.hidden_dropout"})) {
@@ -173,6 +199,12 @@ void check_keys_of_parts(Checker& check) {
   } else if (m.mtp_loss_factor) {
     check.no_effect("model.mtp_loss_factor");
   }
+  if (m.multi_latent_attention && *m.multi_latent_attention != m.has_latent_attention()) {
+    check.error("model.multi_latent_attention", std::string("must be ") +
+                                                    (m.has_latent_attention() ? "true" : "false") +
+                                                    " for " + m.model_type);
+  }
+  check_init_rules(check);
   if (m.has_latent_attention()) return;
   for (const std::string_view key : kLatentKeys) {
     if (check.given(key)) check.no_effect(key);

@@ -61,16 +61,13 @@ void check_optimizer(Checker& check) {
 
 namespace {
 
-void check_lr_schedule_keys(Checker& check) {
+// Files keep keys of another schedule when they change its type.
+void name_keys_of_other_schedules(Checker& check) {
   const std::string& type = check.config.lr_scheduler.type;
-  std::string legal;
-  for (const std::string_view key : lr_schedule_keys(type)) {
-    legal += (legal.empty() ? "" : ", ") + std::string(key);
-  }
   for (const Field& field : all_fields()) {
     if (!field.path.starts_with("lr_scheduler.") || !check.given(field.path)) continue;
     if (!is_lr_schedule_key(type, field.path.substr(field.path.find('.') + 1))) {
-      check.error(field.path, "is no key of " + type + ", which has learning_rate, " + legal);
+      check.no_effect(field.path);
     }
   }
 }
@@ -86,7 +83,7 @@ void check_lr_schedule(Checker& check) {
     check.error("lr_scheduler.type", "is needed; one of " + std::string(field->choices));
     return;
   }
-  check_lr_schedule_keys(check);
+  name_keys_of_other_schedules(check);
   if (is_lr_schedule_key(lr.type, "warmup_steps")) {
     const bool cosine = lr.type == "CosineWithWarmUpLR";
     if (!cosine && !check.given("lr_scheduler.warmup_steps") && !lr.warmup_ratio) {

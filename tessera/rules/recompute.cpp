@@ -41,6 +41,41 @@ void check_matches(Checker& check, std::string_view path,
   }
 }
 
+// What is excluded and does not run again anyway: named, for the file may have meant another
+// module.
+void check_exclusions(Checker& check) {
+  constexpr std::string_view kExcluded = "recompute.exclude_op";
+  const RecomputeConfig& r = check.config.recompute;
+  if (!r.exclude_op || r.exclude_op->empty()) return;
+  if (r.mode == "None") {
+    check.no_effect(kExcluded);
+    return;
+  }
+  check_modules(check, kExcluded, *r.exclude_op);
+  check_matches(check, kExcluded, *r.exclude_op);
+  if (!check.model_ok || !check.good({kExcluded, "recompute.mode", "recompute.select_module",
+                                      "recompute.full_recompute_layer", "model.num_hidden_layers",
+                                      "model.num_nextn_predict_layers"})) {
+    return;
+  }
+  const ModelConfig& model = check.config.model;
+  for (const auto& entry : *r.exclude_op) {
+    Config alone = check.config;
+    alone.recompute.exclude_op = {{entry}};
+    Config without = check.config;
+    without.recompute.exclude_op.reset();
+    const RecomputePlan plan(alone), before(without);
+    bool keeps = false;
+    for (const int64_t layer : layers_of(entry.second, model)) {
+      for (const LayerModule module : modules_of_layer(model, layer)) {
+        keeps |= plan.keeps(layer, module) ||
+                 (before.selects(layer, module) && !plan.selects(layer, module));
+      }
+    }
+    if (!keeps) check.warning(kExcluded, entry.first + ": nothing that it matches would run again");
+  }
+}
+
 }  // namespace
 
 void check_recompute(Checker& check) {
@@ -66,9 +101,7 @@ void check_recompute(Checker& check) {
   if (has_layers) check_specs(check, kLayers, "", *r.full_recompute_layer);
   if (has_modules) check_modules(check, kModules, *r.select_module);
   if (has_modules && r.mode == "select") check_matches(check, kModules, *r.select_module);
-  if (r.exclude_op && !r.exclude_op->empty()) {
-    check.error("recompute.exclude_op", "must be empty: select_module says what is kept");
-  }
+  check_exclusions(check);
 
   const RecomputeCommConfig& comm = check.config.recompute_comm;
   const bool has_comm = comm.select_module && !comm.select_module->empty();

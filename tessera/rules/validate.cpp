@@ -89,6 +89,7 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
   check_optimizer(check);
   check_lr_schedule(check);
   check_recompute(check);
+  check_monitors(check);
   check_machine(check, ranks_per_node);
   name_what_has_no_effect(check);
   return issues;

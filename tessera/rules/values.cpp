@@ -124,7 +124,7 @@ void check_single_values(Checker& check) {
         break;
       case Effect::kRefused:
         if (!is_default) {
-          check.error(field.path, "is not built; only " +
+          check.error(field.path, unbuilt_rule(field) + "; only " +
                                       field.type->write(field.address_in(defaults)) +
                                       " is accepted");
         }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -37,6 +39,14 @@ std::vector<std::string> lines_up_to(const std::string& path, int64_t samples) {
   return lines;
 }
 
+double largest(const std::vector<std::vector<double>>& by_layer) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const std::vector<double>& layer : by_layer) {
+    for (const double value : layer) most = std::max(most, value);
+  }
+  return most;
+}
+
 std::string time_left(double seconds) {
   const auto s = static_cast<int64_t>(seconds + 0.5);
   return format("%02ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
@@ -50,6 +60,9 @@ std::string console_line(const StepMetrics& m, int64_t steps) {
     extra += format("load_balancing_loss: %10.6f, ", *m.load_balancing_loss);
   }
   if (m.mtp_loss) extra += format("mtp_1_loss: %10.6f, ", *m.mtp_loss);
+  if (m.grown_batch) extra += format("global_batch_size: %5ld, ", m.batch);
+  if (!m.max_logits.empty()) extra += format("max_logit: %10.4f, ", largest(m.max_logits));
+  if (m.skipped_in_row > 0) extra += format("skipped in a row: %ld, ", m.skipped_in_row);
   return format(
       "{ step:[%5ld/%5ld], loss: %10.6f, per_step_time: %6.0fms, %slr: %10.6e, "
       "grad_norm: %10.6f, throughput: %6.2fT }",
@@ -67,8 +80,30 @@ std::string json_memory(const StepMetrics& m) {
          ", \"peak_memory_bytes_of_rank\": [" + ranks + "]";
 }
 
+// JSON has no word for what is not finite: "nan", "inf", "-inf".
+std::string json_value(double value) {
+  return std::isfinite(value) ? format("%.17g", value) : format("\"%g\"", value);
+}
+
 std::string json_number(const char* name, const std::optional<double>& value) {
-  return value ? format(", \"%s\": %.17g", name, *value) : "";
+  return value ? format(", \"%s\": ", name) + json_value(*value) : "";
+}
+
+std::string json_skipped(const StepMetrics& m) {
+  if (m.skipped_in_row == 0) return "";
+  return format(", \"skipped_in_row\": %ld, \"skipped\": %ld", m.skipped_in_row, m.skipped);
+}
+
+// By layer and head.
+std::string json_max_logits(const StepMetrics& m) {
+  if (m.max_logits.empty()) return "";
+  std::string layers;
+  for (const std::vector<double>& layer : m.max_logits) {
+    std::string heads;
+    for (const double logit : layer) heads += (heads.empty() ? "" : ", ") + json_value(logit);
+    layers += (layers.empty() ? "[" : ", [") + heads + "]";
+  }
+  return ", \"max_logits\": [" + layers + "]";
 }
 
 // Per layer with experts: the counts, and how far they are from even.
@@ -98,15 +133,17 @@ std::string json_experts(const StepMetrics& m) {
 
 std::string json_line(const StepMetrics& m) {
   return format(
-             "{\"step\": %ld, \"loss\": %.17g, \"grad_norm\": %.17g, \"lr\": %.17g, \"tokens\": "
-             "%ld, "
+             "{\"step\": %ld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, \"tokens\": %ld, "
              "\"samples\": %ld, \"seconds\": %.17g, \"tokens_per_second\": %.17g, "
-             "\"tflops_per_rank\": %.17g, \"updated\": %s",
-             m.step, m.loss, m.grad_norm, m.lr, m.tokens, m.samples, m.seconds, m.tokens_per_second,
-             m.tflops_per_rank, m.updated ? "true" : "false") +
+             "\"tflops_per_rank\": %.17g, \"updated\": %s, \"global_batch_size\": %ld",
+             m.step, json_value(m.loss).c_str(), json_value(m.grad_norm).c_str(), m.lr, m.tokens,
+             m.samples, m.seconds, m.tokens_per_second, m.tflops_per_rank,
+             m.updated ? "true" : "false", m.batch) +
          json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
          json_number("load_balancing_loss", m.load_balancing_loss) +
-         json_number("z_loss", m.z_loss) + json_memory(m) + json_experts(m) + "}";
+         json_number("z_loss", m.z_loss) + json_skipped(m) + json_max_logits(m) +
+         (m.train_state.empty() ? "" : ", \"train_state\": " + m.train_state) + json_memory(m) +
+         json_experts(m) + "}";
 }
 
 MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)

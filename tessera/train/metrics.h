@@ -22,7 +22,11 @@ struct StepMetrics {
   double seconds = 0;
   double tokens_per_second = 0;  // all tokens of the global batch, masked ones too
   double tflops_per_rank = 0;
-  bool updated = true;  // false: no label counted, nothing was learnt
+  int64_t batch = 0;           // samples of this update
+  bool grown_batch = false;    // the run has a batch that grows
+  bool updated = true;         // false: no label counted, or it was skipped; nothing was learnt
+  int64_t skipped_in_row = 0;  // steps that were not finite, this one the last of them
+  int64_t skipped = 0;         // of the whole run, the one that it resumed included
 
   // Tensors on the host, from the message of one step to the message of the next: the update that
   // the previous step ended with, then loading, forward, backward. Bytes.
@@ -35,8 +39,12 @@ struct StepMetrics {
   std::optional<double> aux_loss;             // balance: as it enters the objective
   std::optional<double> load_balancing_loss;  // its mean over the layers, without the coefficient
   std::optional<double> z_loss;               // as it enters the objective
-  std::vector<int64_t> moe_layers;            // indices of the layers with experts
+  /// Largest attention logit of the global batch, by layer and head; empty unless it is watched.
+  std::vector<std::vector<double>> max_logits;
+  std::vector<int64_t> moe_layers;                      // indices of the layers with experts
   std::vector<std::vector<int64_t>> tokens_per_expert;  // of each of them, of the global batch
+
+  std::string train_state;  // of monitor.train_state, a JSON object; empty: nothing is watched
 };
 
 /// `{ step:[    3/   10], loss:  11.824228, per_step_time:   1520ms, lr: 1.000000e-05, ... }`

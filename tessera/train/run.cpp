@@ -71,8 +71,8 @@ int run_training(const Config& config, const RunOptions& options) {
   const ParallelDims dims = derive_dims(config, world_of(options));
   const BatchPlan plan = make_batch_plan(config.training, dims);
   const auto source = open_training_data(config);
-  const DataSupply supply = data_supply(source->size(), plan.effective_batch, config.training.steps,
-                                        config.train_dataset.drop_remainder);
+  const DataSupply supply = data_supply(source->size(), batch_growth(config.training, plan),
+                                        config.training.steps, config.train_dataset.drop_remainder);
   std::optional<MetricsWriter> writer;
   if (first_rank(options) == 0) {
     if (!supply.warning().empty()) log_warning(supply.warning());

@@ -25,6 +25,8 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
+constexpr const char* kRamp = "rampup_batch_size";
+
 std::string list_of(const std::optional<std::vector<std::string>>& values) {
   std::string text;
   if (values) {
@@ -99,11 +101,11 @@ bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b)
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const Config& config, const BatchPlan& plan,
+RunCheckpoints::RunCheckpoints(const Config& config, const UpdateSequence& updates,
                                int64_t available_samples, ParallelModel& model,
                                Optimizer& optimizer, const DeviceMesh& mesh, FamilyTable families)
     : config_(config),
-      plan_(plan),
+      updates_(updates),
       available_samples_(available_samples),
       model_(model),
       optimizer_(optimizer),
@@ -114,16 +116,15 @@ OptimizerState RunCheckpoints::optimizer_state() const {
   return [&optimizer = optimizer_](size_t param) { return optimizer.state(param); };
 }
 
-int64_t RunCheckpoints::samples_at(int64_t step) const {
-  return start_samples_ + (step - start_step_) * plan_.effective_batch;
-}
-
-RunPosition RunCheckpoints::position(int64_t step) const {
+RunPosition RunCheckpoints::position(const RunState& state) const {
   RunPosition position;
-  position.step = step;
-  position.samples = samples_at(step);
+  position.step = state.next.step;
+  position.samples = state.next.samples;
   position.updates = optimizer_.updates();
-  position.effective_batch = plan_.effective_batch;
+  position.effective_batch = state.last_batch;
+  position.place = state.next.place;
+  position.skipped_in_row = state.skipped_in_row;
+  position.skipped = state.skipped;
   const Texts fields = written_fields(config_);
   const DataloaderConfig& loader = config_.train_dataset.dataloader;
   const DatasetConfig& data = loader.config;
@@ -140,6 +141,9 @@ RunPosition RunCheckpoints::position(int64_t step) const {
   }
   position.schedule = keys_of(fields, "lr_scheduler.");
   position.schedule["steps"] = fields.at("training.steps");
+  if (config_.training.rampup_batch_size) {
+    position.schedule[kRamp] = fields.at("training.rampup_batch_size");
+  }
   position.random["seed"] = fields.at("training.seed");
   const ParallelDims& dims = mesh_.dims();
   position.layout["ranks"] = std::to_string(dims.world);
@@ -152,22 +156,24 @@ RunPosition RunCheckpoints::position(int64_t step) const {
   return position;
 }
 
-int64_t RunCheckpoints::start() {
+RunState RunCheckpoints::start() {
   const std::string& path = config_.checkpoint.load_path;
-  int64_t step = 0;
+  RunState state;
+  state.next = updates_.at(0);
+  state.last_batch = state.next.batch;
   if (config_.checkpoint.resume == "auto" && own_is_there()) {
-    step = resume(save_directory(config_), true);  // a run goes on as a whole
+    state = resume(save_directory(config_), true);  // a run goes on as a whole
   } else if (path.empty()) {
     initialize(model_, config_);
   } else if (is_hf_folder(std::filesystem::path(path))) {
     load_hf_weights(model_, config_, path);
     if (has_tokenizer(path)) tokenizer_ = path;
   } else {
-    step = resume(path, !config_.checkpoint.no_load_optim);
+    state = resume(path, !config_.checkpoint.no_load_optim);
   }
-  saved_step_ = step;
+  saved_step_ = state.next.step;
   const CheckpointConfig& checkpoint = config_.checkpoint;
-  if (!checkpoint.enable_save) return step;
+  if (!checkpoint.enable_save) return state;
   SaverOptions options;
   options.root = save_directory(config_);
   options.prefix = checkpoint.prefix;
@@ -181,7 +187,7 @@ int64_t RunCheckpoints::start() {
   options.kept = kept_;
   saver_ =
       std::make_unique<CheckpointSaver>(std::move(options), model_.table, optimizer_state(), mesh_);
-  return step;
+  return state;
 }
 
 // Rank 0 looks, so that all ranks do the same.
@@ -197,7 +203,42 @@ bool RunCheckpoints::own_is_there() const {
   return broadcast_text(0, mesh_[Axis::kWorld], found ? "yes" : "no") == "yes";
 }
 
-int64_t RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
+// Where the update after `before` lies. A batch of one size that is another one now counts its
+// steps anew by the place in the data; one that grows, or grew, keeps them.
+RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& from) const {
+  RunState state;
+  state.last_batch = before.effective_batch;
+  state.skipped_in_row = before.skipped_in_row;
+  state.skipped = before.skipped;
+  const int64_t counted = before.step * before.effective_batch;
+  const int64_t place = before.place >= 0 ? before.place : counted;
+  const BatchGrowth& growth = updates_.growth();
+  const bool grew = before.schedule.contains(kRamp);
+  if (growth.grows() || grew || before.effective_batch == growth.last) {
+    // Of other data the place says nothing.
+    const auto samples = before.data.find("samples");
+    const bool same_data =
+        samples != before.data.end() && samples->second == std::to_string(available_samples_);
+    state.next = growth.grows() || grew || (before.place >= 0 && same_data)
+                     ? updates_.from(before.step, before.samples, place)
+                     : updates_.at(before.step);
+    state.next.samples = before.samples;
+    return state;
+  }
+  const int64_t step = counted / growth.last;
+  if (mesh_.rank() == 0) {
+    log_warning(detail::concat(from, ": ", counted, " samples at a batch of ",
+                               before.effective_batch, "; with the batch of ", growth.last,
+                               " the run goes on after step ", step, " (",
+                               counted - step * growth.last, " samples are trained on again)"));
+  }
+  state.next = updates_.at(step);
+  state.next.samples = before.samples;
+  state.last_batch = growth.last;
+  return state;
+}
+
+RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
   LoadOptions options;
   options.path = path;
   options.balanced = config_.checkpoint.load_balanced;
@@ -210,26 +251,17 @@ int64_t RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
   const bool reports = mesh_.rank() == 0;
   if (options.optimizer.empty()) {
     if (reports) log_info("weights of " + from + "; step 0");
-    return 0;
+    RunState fresh;
+    fresh.next = updates_.at(0);
+    fresh.last_batch = fresh.next.batch;
+    return fresh;
   }
 
   const RunPosition& before = loaded.manifest.position;
   optimizer_.set_updates(before.updates);
-  int64_t step = before.step;
-  if (before.effective_batch != plan_.effective_batch) {
-    // The place in the data, which is not the count of samples once some were read again.
-    const int64_t place = before.step * before.effective_batch;
-    step = place / plan_.effective_batch;
-    if (reports) {
-      log_warning(detail::concat(
-          from, ": ", place, " samples at a batch of ", before.effective_batch,
-          "; with the batch of ", plan_.effective_batch, " the run goes on after step ", step, " (",
-          place - step * plan_.effective_batch, " samples are trained on again)"));
-    }
-  }
-  start_step_ = step;
-  start_samples_ = before.samples;
-  const RunPosition now = position(step);
+  const RunState state = go_on(before, from);
+  const int64_t step = state.next.step;
+  const RunPosition now = position(state);
   if (reports) {
     const auto say = [&](const char* what, const std::string& differences) {
       if (!differences.empty()) log_warning(from + ": " + what + ": " + differences);
@@ -249,23 +281,23 @@ int64_t RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
     kept_ = loaded.manifest.superseded;  // it may have been ended before it removed these
     kept_.insert(kept_.end(), loaded.manifest.kept.begin(), loaded.manifest.kept.end());
   }
-  return step;
+  return state;
 }
 
-void RunCheckpoints::save(int64_t step) {
-  saver_->save(position(step));
-  saved_step_ = step;
+void RunCheckpoints::save(const RunState& state) {
+  saver_->save(position(state));
+  saved_step_ = state.next.step;
 }
 
-void RunCheckpoints::after_step(int64_t step, bool all_idle) {
+void RunCheckpoints::after_step(const RunState& state, bool all_idle) {
   if (!saver_) return;
   if (saver_->pending() && all_idle) saver_->complete();
-  if (step % config_.checkpoint.save_interleaved_steps == 0) save(step);
+  if (state.next.step % config_.checkpoint.save_interleaved_steps == 0) save(state);
 }
 
-void RunCheckpoints::finish(int64_t step) {
+void RunCheckpoints::finish(const RunState& state) {
   if (!saver_) return;
-  if (step != saved_step_) save(step);
+  if (state.next.step != saved_step_) save(state);
   complete();
 }
 

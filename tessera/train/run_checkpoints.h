@@ -12,45 +12,51 @@
 #include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
 #include "tessera/config/family.h"
-#include "tessera/layout/batch_plan.h"
+#include "tessera/data/update_sequence.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/parallel_model.h"
 
 namespace tessera {
 
+/// Where a run is between two updates.
+struct RunState {
+  UpdateSpan next;             // the update that follows
+  int64_t last_batch = 0;      // of the update before
+  int64_t skipped_in_row = 0;  // steps that were not finite, up to now
+  int64_t skipped = 0;
+};
+
 /// Every method is collective over the world. `available_samples` are those in the order of the
 /// data, by which a change of the data is noticed. `families`: those that files are read with.
 class RunCheckpoints {
  public:
-  RunCheckpoints(const Config& config, const BatchPlan& plan, int64_t available_samples,
+  RunCheckpoints(const Config& config, const UpdateSequence& updates, int64_t available_samples,
                  ParallelModel& model, Optimizer& optimizer, const DeviceMesh& mesh,
                  FamilyTable families);
 
   /// Fills the weights (from the generator, a Hugging Face folder or a checkpoint) and the state
-  /// of the optimizer. Returns the updates that are done. Throws CheckpointError.
-  int64_t start();
+  /// of the optimizer. Returns where the run goes on. Throws CheckpointError.
+  RunState start();
 
-  /// After update `step`. `all_idle`: no rank still writes, the same answer on every rank.
-  void after_step(int64_t step, bool all_idle);
+  /// After an update. `all_idle`: no rank still writes, the same answer on every rank.
+  void after_step(const RunState& state, bool all_idle);
   /// At the end of a run: nothing trained is lost.
-  void finish(int64_t step);
+  void finish(const RunState& state);
   /// Waits for a checkpoint that is still being written.
   void complete();
-
-  /// Samples trained on after update `step`, those that were read twice counted twice.
-  int64_t samples_at(int64_t step) const;
 
   bool writing() const { return saver_ && saver_->writing(); }
 
  private:
-  RunPosition position(int64_t step) const;
+  RunPosition position(const RunState& state) const;
   bool own_is_there() const;  // a complete checkpoint in the folder that this run saves into
-  int64_t resume(const std::string& path, bool with_optimizer);
-  void save(int64_t step);
+  RunState resume(const std::string& path, bool with_optimizer);
+  RunState go_on(const RunPosition& before, const std::string& from) const;
+  void save(const RunState& state);
   OptimizerState optimizer_state() const;
 
   const Config& config_;
-  BatchPlan plan_;
+  UpdateSequence updates_;
   int64_t available_samples_;
   ParallelModel& model_;
   Optimizer& optimizer_;
@@ -60,8 +66,6 @@ class RunCheckpoints {
   std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
   std::unique_ptr<CheckpointSaver> saver_;
   int64_t saved_step_ = 0;
-  int64_t start_step_ = 0;     // where this run went on,
-  int64_t start_samples_ = 0;  // and what had been trained on by then
 };
 
 }  // namespace tessera

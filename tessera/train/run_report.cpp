@@ -77,11 +77,12 @@ std::string RunReport::text(const Config& config) const {
   at = 0;
   for (const auto& [axis, before] : before_) {
     const int64_t measured = sent[at++].item<int64_t>();
-    if (planned.contains(axis)) {
+    // Of a growing batch no step is as planned in the end.
+    if (planned.contains(axis) && plan.levels.empty()) {
       text += line("sent a step over " + std::string(axis_name(axis)), planned.at(axis), measured);
     }
   }
-  if (idles && plan.pipeline) {
+  if (idles && plan.pipeline && plan.levels.empty()) {
     const std::vector<double>& shares = plan.pipeline->idle_share;
     const double planned_idle =
         std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(shares.size());

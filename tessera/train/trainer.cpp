@@ -15,11 +15,13 @@
 #include "tessera/optim/grad_norm.h"
 #include "tessera/optim/lr_schedule.h"
 #include "tessera/parallel/experts/router_biases.h"
+#include "tessera/parallel/kept_modules.h"
 #include "tessera/parallel/parallelize.h"
 #include "tessera/planner/flops.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/inject_faults.h"
 #include "tessera/train/make_contexts.h"
+#include "tessera/train/max_logits.h"
 
 namespace tessera {
 namespace {
@@ -30,6 +32,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 // 1 / count; where nothing counts, nothing is to be scaled: 0.
 double one_over(int64_t count) { return count > 0 ? 1.0 / static_cast<double>(count) : 0.0; }
+
+std::vector<std::vector<double>> by_layer(const at::Tensor& all_LH) {
+  std::vector<std::vector<double>> layers;
+  for (int64_t layer = 0; layer < all_LH.size(0); ++layer) {
+    const double* first = all_LH[layer].const_data_ptr<double>();
+    layers.emplace_back(first, first + all_LH.size(1));
+  }
+  return layers;
+}
 
 // Sums over all ranks that hold other tokens of the step.
 StepCounts sum_over_ranks(const StepCounts& own, const DeviceMesh& mesh) {
@@ -53,14 +64,17 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       config_.model.hidden_size, scalar_type(config_.model.compute_dtype));
   pipeline_->set_timeline(options_.timeline);
   optimizer_ = make_optimizer(config_.optimizer, model_->table, mesh_, options_.optimizers);
-  checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
-                                                  *optimizer_, mesh_, options_.families);
-  step_ = checkpoints_->start();
+  updates_.emplace(batch_growth(config_.training, plan_), options_.source->size(),
+                   config_.train_dataset.drop_remainder);
+  checkpoints_ = std::make_unique<RunCheckpoints>(config_, *updates_, options_.source->size(),
+                                                  *model_, *optimizer_, mesh_, options_.families);
+  state_ = checkpoints_->start();
   auto loader = std::make_shared<const Loader>(
       options_.source, loader_options(config_, mesh_.dims(), plan_, mesh_.rank()));
   last_step_ = config_.training.steps;
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
-  loader_ = std::make_unique<StepPrefetcher>(loader, step_, last_step_);
+  loader_ = std::make_unique<StepPrefetcher>(loader, *updates_, state_.next, last_step_);
+  train_state_ = std::make_unique<TrainStateMonitor>(config_.monitor.train_state, *model_);
   inject_before_training(options_.faults, *model_, mesh_);
   if (options_.on_model) options_.on_model(*model_, mesh_);
   reset_peak_memory(memory_rank());
@@ -68,17 +82,17 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
 
 int Trainer::run() {
   try {
-    while (step_ < last_step_ && !stop_) {
+    while (state_.next.step < last_step_ && !stop_) {
       train_step();
-      checkpoints_->after_step(step_, !writing_);
+      checkpoints_->after_step(state_, !writing_);
     }
   } catch (const NonFiniteError&) {
     checkpoints_->complete();  // thrown on every rank alike: what was saved before is kept
     throw;
   } catch (const CommError& error) {
-    throw CommError(detail::concat("step ", step_ + 1, ": ", error.what()));
+    throw CommError(detail::concat("step ", state_.next.step + 1, ": ", error.what()));
   }
-  checkpoints_->finish(step_);
+  checkpoints_->finish(state_);
   if (!stop_) return 0;
   // The signal may have reached some of the ranks only: all return the same.
   const at::Tensor signal = at::scalar_tensor(
@@ -89,7 +103,7 @@ int Trainer::run() {
 
 StepContext Trainer::step_context(const StepCounts& counts) const {
   StepContext step;
-  step.number = step_;
+  step.number = state_.next.step;
   step.seed = static_cast<uint64_t>(config_.training.seed);
   step.loss_scale = one_over(counts.labels);
   if (counts.next_labels > 0) {
@@ -110,8 +124,15 @@ StepMetrics Trainer::train_step() {
   Timeline* const timeline = options_.timeline;
   const TimelineSpan step_span(timeline, "step");
   StepMetrics metrics;
-  metrics.step = step_ + 1;
-  metrics.lr = learning_rate(config_.lr_scheduler, config_.training.steps, step_);
+  const UpdateSpan& span = state_.next;
+  plan_ = with_batch(plan_, span.batch);
+  pipeline_->set_micro_batches(plan_.micro_batches);
+  metrics.step = span.step + 1;
+  metrics.batch = span.batch;
+  metrics.grown_batch = updates_->growth().grows();
+  // Rates go by updates: those that were skipped are none.
+  metrics.lr =
+      learning_rate(config_.lr_scheduler, config_.training.steps, span.step - state_.skipped);
 
   // This rank's micro-batches, and what counts in the whole global batch: every loss is divided by
   // it before it is summed.
@@ -125,8 +146,11 @@ StepMetrics Trainer::train_step() {
 
   // Forward and backward of all micro-batches; gradients end in the table, summed where units did.
   Sinks sinks;
+  KeptModules kept;
   StepContext step = step_context(counts);
   step.sinks = &sinks;
+  step.kept = &kept;
+  step.wants_max_logits = reports_max_logits(config_, metrics.step);
   std::vector<LayerContext> contexts =
       make_contexts(batch, step, mesh_.coordinate(Axis::kTp), mesh_.size(Axis::kTp));
   inject_in_batch(options_.faults, contexts, mesh_);
@@ -146,10 +170,19 @@ StepMetrics Trainer::train_step() {
   sums.writing = checkpoints_->writing() ? 1.0 : 0.0;
   sums.take_memory(mesh_);
   sums.sum(mesh_[Axis::kWorld]);
-  if (!std::isfinite(sums.loss) || !std::isfinite(sums.squares)) {
-    report_non_finite(sums, sinks, batch);
+  const bool finite = std::isfinite(sums.loss) && std::isfinite(sums.squares);
+  if (finite) {
+    state_.skipped_in_row = 0;
+  } else {
+    skip_or_throw(sums, sinks, batch);
+    metrics.updated = false;
+    metrics.skipped_in_row = state_.skipped_in_row;
+    metrics.skipped = state_.skipped;
   }
   sums.report(metrics, config_.model);
+  if (step.wants_max_logits) {
+    metrics.max_logits = by_layer(max_logits_of_world(sinks, config_.model, mesh_));
+  }
   stop_ = sums.stop > 0;
   writing_ = sums.writing > 0;
 
@@ -157,11 +190,14 @@ StepMetrics Trainer::train_step() {
     const TimelineSpan span(timeline, "update");
     optimizer_->step(metrics.lr, clip_coefficient(metrics.grad_norm, config_.training.max_norm));
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);
+  } else if (!finite) {
+    update_router_biases(*model_, sums.tokens_per_expert, config_.model);
   } else if (mesh_.rank() == 0) {
     log_warning("step " + std::to_string(metrics.step) + ": no label counts; nothing is updated");
   }
   for (const auto& param : model_->table.params()) param->grad.reset();
-  ++step_;
+  state_.last_batch = span.batch;
+  state_.next = updates_->after(span);
 
   const auto batch_samples = static_cast<double>(plan_.effective_batch);
   const auto seq_length = static_cast<double>(config_.train_dataset.dataloader.config.seq_length);
@@ -170,14 +206,27 @@ StepMetrics Trainer::train_step() {
   metrics.tokens_per_second = batch_samples * seq_length / metrics.seconds;
   metrics.tflops_per_rank = model_flops(config_.model, batch_samples, seq_length) /
                             metrics.seconds / 1e12 / static_cast<double>(mesh_.dims().world);
+  if (train_state_->on()) metrics.train_state = end_train_state(metrics, batch, sinks);
   if (options_.on_step) options_.on_step(metrics, model_->table, mesh_);
+  for (const std::string& line : train_state_->lines()) {
+    log_info("rank " + std::to_string(mesh_.rank()) + ": " + line);
+  }
   return metrics;
 }
 
-void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,
-                                const std::vector<MicroBatch>& batch) {
-  // Every rank is here. The first rank whose own loss is not finite is named, with its samples;
-  // when all losses are finite, the first rank whose own gradients are not.
+std::string Trainer::end_train_state(const StepMetrics& metrics,
+                                     const std::vector<MicroBatch>& batch, const Sinks& sinks) {
+  TrainStateStep step{metrics.step, metrics.loss, metrics.tokens, {}};
+  for (const MicroBatch& micro_batch : batch) {
+    step.micro_batch_labels.push_back(micro_batch.unmasked_tokens);
+  }
+  return train_state_->end_step(step, sinks, mesh_);
+}
+
+// Where it began: "first on rank 2 (samples 4, 5)". Every rank is here, and gets the same text. The
+// first rank whose own loss is not finite is named, with its samples; when all losses are finite,
+// the first rank whose own gradients are not.
+std::string Trainer::first_non_finite(const Sinks& sinks, const std::vector<MicroBatch>& batch) {
   const bool bad_loss = !std::isfinite(summed_loss(sinks));
   const bool bad_norm = !std::isfinite(counted_squares(model_->table));
   const auto none = static_cast<double>(mesh_.dims().world);
@@ -198,10 +247,30 @@ void Trainer::report_non_finite(const StepSums& sums, const Sinks& sinks,
   for (int64_t i = 0; i < samples.numel(); ++i) {
     list += (i ? ", " : "") + std::to_string(samples[i].item<int64_t>());
   }
-  throw NonFiniteError(detail::concat("step ", step_ + 1, ": ",
-                                      std::isfinite(sums.loss) ? "gradient norm" : "loss",
-                                      " is not finite, first on rank ", static_cast<int>(culprit),
-                                      " (samples ", list, "); nothing was updated"));
+  return detail::concat("first on rank ", static_cast<int>(culprit), " (samples ", list, ")");
+}
+
+void Trainer::skip_or_throw(const StepSums& sums, const Sinks& sinks,
+                            const std::vector<MicroBatch>& batch) {
+  const TrainingConfig& t = config_.training;
+  const std::string where = first_non_finite(sinks, batch);
+  const int64_t step = state_.next.step + 1;
+  if (!t.use_skip_step_on_nan) {
+    throw NonFiniteError(detail::concat("step ", step, ": ",
+                                        std::isfinite(sums.loss) ? "gradient norm" : "loss",
+                                        " is not finite, ", where, "; nothing was updated"));
+  }
+  ++state_.skipped_in_row;
+  ++state_.skipped;
+  const std::string what = detail::concat(
+      "step ", step, " is skipped: loss ", sums.loss, ", gradient norm ", std::sqrt(sums.squares),
+      ", ", where, "; ", state_.skipped_in_row, " in a row, ", state_.skipped, " in all");
+  if (t.max_consecutive_skipped_steps > 0 &&
+      state_.skipped_in_row >= t.max_consecutive_skipped_steps) {
+    throw NonFiniteError(detail::concat(what, "; training.max_consecutive_skipped_steps = ",
+                                        t.max_consecutive_skipped_steps, " ends the run"));
+  }
+  if (mesh_.rank() == 0) log_warning(what);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tessera/base/timeline.h"
@@ -20,6 +21,7 @@
 #include "tessera/train/metrics.h"
 #include "tessera/train/run_checkpoints.h"
 #include "tessera/train/step_sums.h"
+#include "tessera/train/train_state.h"
 
 namespace tessera {
 
@@ -57,7 +59,7 @@ class Trainer {
   /// Updates so far; not 0 at the start of a run that resumes. So is the number of samples.
   int64_t steps_done() const { return step_; }
   /// Samples that were trained on so far; not 0 at the start of a run that resumes.
-  int64_t samples() const { return checkpoints_->samples_at(step_); }
+  int64_t samples() const { return state_.next.samples; }
   ParamTable& table() { return model_->table; }
   const PipelineRuntime& pipeline() const { return *pipeline_; }
   const DeviceMesh& mesh() const { return mesh_; }
@@ -65,19 +67,26 @@ class Trainer {
  private:
   /// From what counts in the global batch; writes to no sinks.
   StepContext step_context(const StepCounts& counts) const;
-  [[noreturn]] void report_non_finite(const StepSums& sums, const Sinks& sinks,
-                                      const std::vector<MicroBatch>& batch);
+  std::string end_train_state(const StepMetrics& metrics, const std::vector<MicroBatch>& batch,
+                              const Sinks& sinks);
+  std::string first_non_finite(const Sinks& sinks, const std::vector<MicroBatch>& batch);
+  /// A step whose loss or norm is not finite, the same on every rank: counts it where the file says
+  /// that it is skipped, else throws NonFiniteError.
+  void skip_or_throw(const StepSums& sums, const Sinks& sinks,
+                     const std::vector<MicroBatch>& batch);
 
   Config config_;
   TrainerOptions options_;
   DeviceMesh mesh_;
-  BatchPlan plan_;
+  BatchPlan plan_;  // of the update at hand
+  std::optional<UpdateSequence> updates_;
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<PipelineRuntime> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<StepPrefetcher> loader_;
-  int64_t step_ = 0;  // updates done
+  std::unique_ptr<TrainStateMonitor> train_state_;
+  RunState state_;
   int64_t last_step_ = 0;
   bool stop_ = false;
   bool writing_ = false;  // as of the last step

@@ -27,7 +27,8 @@ TEST(Writer, ReadAgainItIsTheSame) {
       {"checkpoint.prefix=null", "checkpoint.save_path='/a b: c#\"\\'", "training.max_norm=1e-300",
        "parallelism.pipeline_parallel_layers_per_stage=['0-1, 4', '2-3']",
        "optimizer={type: AdamW, betas: [0.1, 0.3], weight_decay_include: ['*.bias', \"a\\tb\"]}",
-       "recompute={mode: select, select_module: {'mlp.*': ['0-1'], attn: 3}, exclude_op: [x]}",
+       "recompute={mode: select, select_module: {'mlp.*': ['0-1'], attn: 3}, exclude_op: "
+       "{'mlp.router': ['0']}}",
        "callbacks=[{type: MaxLogitsMonitor}]", "monitor.train_state.local_norm=[a, b]",
        "lr_scheduler={type: CosineWithWarmUpLR, warmup_ratio: 0.25, lr_end: 1.0e-7}",
        "model.rope_scaling={type: yarn, factor: 4.0, mscale: 0.5}", "output_dir='null'",

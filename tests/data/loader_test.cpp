@@ -238,9 +238,11 @@ TEST(Loader, BadSizesAreRefused) {
 }
 
 TEST(DataSupply, IsKnownBeforeTheFirstStep) {
+  const auto data_supply = [](int64_t available, int64_t batch, int64_t steps, bool drop) {
+    return tessera::data_supply(available, BatchGrowth::fixed(batch), steps, drop);
+  };
   const DataSupply supply = data_supply(20, 8, 5, true);
-  EXPECT_EQ(supply.steps_available(), 2.5);
-  EXPECT_EQ(supply.steps_per_pass, 2);
+  EXPECT_EQ(supply.steps_available, 2.5);
   EXPECT_EQ(supply.passes, 3);
   EXPECT_THAT(supply.warning(), HasSubstr("data for 2.5 steps, 5 asked"));
   EXPECT_THAT(supply.warning(), HasSubstr("3 passes"));
@@ -257,7 +259,8 @@ TEST(DataSupply, IsKnownBeforeTheFirstStep) {
 TEST(StepPrefetcher, HandsOutWhatTheLoaderLoads) {
   const auto loader =
       std::make_shared<const Loader>(std::make_shared<const Counting>(20, 6), layout(1, 2, 2));
-  StepPrefetcher steps(loader, 3, 9);
+  const UpdateSequence updates(BatchGrowth::fixed(loader->options().effective_batch()), 20, true);
+  StepPrefetcher steps(loader, updates, updates.at(3), 9);
   for (int64_t step = 3; step < 9; ++step) {
     const auto batches = steps.next();
     const auto expected = loader->load(step);
@@ -268,7 +271,7 @@ TEST(StepPrefetcher, HandsOutWhatTheLoaderLoads) {
     }
   }
   EXPECT_THROW(steps.next(), InternalError);
-  StepPrefetcher unused(loader, 0, 5);  // ends cleanly with a step in flight
+  StepPrefetcher unused(loader, updates, updates.at(0), 5);  // ends cleanly with a step in flight
 }
 
 TEST(StepPrefetcher, PassesOnTheReadersError) {
@@ -279,7 +282,8 @@ TEST(StepPrefetcher, PassesOnTheReadersError) {
   options.seq_length = 4;
   options.vocab_size = 100;
   const auto loader = std::make_shared<const Loader>(open_dataset(options), layout(1, 1, 1));
-  StepPrefetcher steps(loader, 0, 2);
+  const UpdateSequence updates(BatchGrowth::fixed(1), loader->options().effective_batch(), true);
+  StepPrefetcher steps(loader, updates, {0, 0, 0, 1}, 2);
   EXPECT_THROW(steps.next(), ConfigError);
 }
 

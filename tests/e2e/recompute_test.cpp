@@ -32,6 +32,13 @@ Sets cp2(Sets more) {
   return more;
 }
 
+// Layers as a whole, but for what `modules` names.
+Sets full_but(const std::string& modules, Sets more = {}) {
+  more.push_back("recompute={mode: full, full_recompute_layer: ['0-1'], exclude_op: {" + modules +
+                 "}}");
+  return more;
+}
+
 constexpr int64_t kSteps = 3;
 
 Config load(const std::string& name, Sets set, int64_t ranks) {
@@ -98,6 +105,42 @@ INSTANTIATE_TEST_SUITE_P(
                         Layout{"mlp_tp2_ep2", 2,
                                select("mlp: ['0-1'], self_attention: ['0']",
                                       {"parallelism.expert_parallel=2", tp(2), local_batch(8)})})),
+    case_and_layout_name);
+
+// What is kept inside of what runs again.
+INSTANTIATE_TEST_SUITE_P(
+    DenseButSome, Recompute,
+    testing::Combine(
+        testing::Values("qwen3_tied64", "llama_sgd64"),
+        testing::Values(
+            Layout{"core", 1, full_but("self_attention.core_attention: ['0-1']")},
+            Layout{"every_module", 1, full_but("'(self_attention|mlp)\\..*|.*norm': ['0-1']")},
+            Layout{"parents_shard2_always", 2,
+                   full_but("self_attention: ['0'], mlp: ['1']",
+                            {local_batch(2), policy("always"), shard(2)})},
+            Layout{"products_tp2", 2, full_but("'.*linear_(qkv|proj|fc1|fc2)': ['0-1']", {tp(2)})},
+            Layout{"core_cp2", 2,
+                   full_but("self_attention.core_attention: ['0-1']", cp2({local_batch(4)}))},
+            Layout{
+                "core_pp2_overlap", 2,
+                full_but("self_attention.core_attention: ['0-1'], mlp.linear_fc1: ['0']",
+                         pp(2, 2,
+                            {local_batch(2), "parallelism.pipeline_parallel_overlap_b_f=true"}))},
+            Layout{"inside_a_module",
+                   1,
+                   {"recompute={mode: select, select_module: {self_attention: ['0-3']}, "
+                    "exclude_op: {self_attention.core_attention: ['0-3']}}"}})),
+    case_and_layout_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    ExpertsButSome, Recompute,
+    testing::Combine(
+        testing::Values("qwen3_moe_aux64", "deepseek_v3_64"),
+        testing::Values(Layout{"router", 1, full_but("mlp.router: ['0-1']")},
+                        Layout{"every_module", 1, full_but("'(self_attention|mlp)\\..*': ['0-1']")},
+                        Layout{"mlp_ep2", 2,
+                               full_but("mlp: ['0-1']", {"parallelism.expert_parallel=2", shard(-1),
+                                                         local_batch(4)})})),
     case_and_layout_name);
 
 // The layer for multi-token prediction has the number after the last; its loss is logged once.

@@ -9,7 +9,7 @@ namespace tessera::test {
 std::unique_ptr<RunRecord> run_until(const Config& config, int64_t ranks, int64_t last,
                                      TrainerOptions options) {
   auto record = std::make_unique<RunRecord>();
-  options.source = open_training_data(config);
+  if (!options.source) options.source = open_training_data(config);
   options.stop_after = last;
   options.on_step = [&](const StepMetrics& metrics, const ParamTable& table,
                         const DeviceMesh& mesh) {

@@ -14,7 +14,8 @@
 namespace tessera::test {
 
 /// Trains until `last` updates are done, as the file and its checkpoints say. `options` may name
-/// what the file was read with; its source, end and observers are set here.
+/// what the file was read with, another source, and what is called when gradients are finished; its
+/// end and other observers are set here.
 std::unique_ptr<RunRecord> run_until(const Config& config, int64_t ranks, int64_t last,
                                      TrainerOptions options = {});
 

@@ -176,5 +176,56 @@ TEST(ValidateModel, FamilyKeys) {
               HasError("model.compute_dtype", "without loss scaling"));
 }
 
+// Groups of experts.
+
+TEST(ValidateModel, NoGroupsAreWrittenAsZero) {
+  const Checked none = check_text(kBase, 1, moe({"model.n_group=0", "model.topk_group=0"}));
+  EXPECT_THAT(none.issues, HasNoErrors());
+  EXPECT_EQ(none.result.config.model.n_group, std::nullopt);
+  EXPECT_EQ(none.result.config.model.topk_group, std::nullopt);
+  // The family's default of the other key goes with it.
+  const Checked half = check_text(kBase, 1, deepseek({"model.n_group=0", "model.topk_group=null"}));
+  EXPECT_THAT(half.issues, HasNoErrors());
+  EXPECT_EQ(half.result.config.model.topk_group, std::nullopt);
+  EXPECT_THAT(check_base(1, moe({"model.n_group=0", "model.topk_group=2"})),
+              HasError("model.topk_group", "needs n_group"));
+}
+
+TEST(ValidateModel, LatentAttentionIsTheFamilys) {
+  EXPECT_THAT(check_base(1, deepseek({"model.multi_latent_attention=true"})), HasNoErrors());
+  EXPECT_THAT(check_base(1, deepseek({"model.multi_latent_attention=false"})),
+              HasError("model.multi_latent_attention", "must be true for deepseek_v3"));
+  EXPECT_THAT(check_base(1, {"model.multi_latent_attention=true"}),
+              HasError("model.multi_latent_attention", "must be false for llama"));
+}
+
+TEST(ValidateModel, AuxiliaryLossOverMicroBatches) {
+  EXPECT_THAT(check_base(1, moe({"model.moe_router_load_balancing_type=gbs_aux_loss"})),
+              HasNoErrors());
+  EXPECT_THAT(check_base(1, moe({"model.moe_router_load_balancing_type=gbs_aux_loss",
+                                 "model.moe_aux_loss_coeff=0.1"})),
+              HasError("model.moe_router_load_balancing_type", "global_aux_loss"));
+}
+
+TEST(ValidateModel, RulesOfInitialDeviations) {
+  const auto with = [](const std::string& rules) {
+    return check_base(1, moe({"model.param_init_std_rules=" + rules}));
+  };
+  const std::string field = "model.param_init_std_rules";
+  EXPECT_THAT(with("[{target: 'lm_head', init_method_std: 0.1}]"), HasNoErrors());
+  EXPECT_THAT(with("[{target: '.*linear_proj', init_method_std: 0.1}]"), HasNoErrors());
+  EXPECT_THAT(with("[{target: 'head', init_method_std: 0.1}]"),
+              HasError(field + "[0]", "matches no weight that starts random"));
+  EXPECT_THAT(with("[{target: 'model.norm', init_method_std: 0.1}]"),
+              HasError(field + "[0]", "matches no weight that starts random"));
+  EXPECT_THAT(with("[{target: '(', init_method_std: 0.1}]"),
+              HasError(field + "[0]", "is no regular expression"));
+  EXPECT_THAT(with("[{target: lm_head, init_method_std: -1.0}]"),
+              HasError(field + "[0]", "must be at least 0"));
+  EXPECT_THAT(with("[{target: '.*experts[.]3[.]', init_method_std: 0.1}]"),
+              HasError(field + "[0]", "matches 1 of the 8 experts of layer 0"));
+  EXPECT_THAT(with("[{target: lm_head}]"), HasError(field, "target and init_method_std"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -30,8 +30,7 @@ TEST(ValidateRun, Schedules) {
   EXPECT_THAT(lr("type: ConstantWarmUpLR"), HasError("lr_scheduler.warmup_steps", "is needed"));
   EXPECT_THAT(lr("type: ConstantWarmUpLR, warmup_ratio: 0.1"), HasNoErrors());
   EXPECT_THAT(lr("type: CosineWithWarmUpLR, learning_rate: 1e-3"), HasNoErrors());
-  EXPECT_THAT(lr("type: CosineWithWarmUpLR, power: 2.0"),
-              HasError("lr_scheduler.power", "is no key of CosineWithWarmUpLR"));
+  EXPECT_THAT(lr("type: CosineWithWarmUpLR, power: 2.0"), NamesNoEffect("lr_scheduler.power"));
   EXPECT_THAT(lr("type: PolynomialWithWarmUpLR, learning_rate: 1e-7, warmup_steps: 0"),
               HasError("lr_scheduler.learning_rate", "must be above lr_end"));
   EXPECT_THAT(lr("type: WarmUpStableDecayLR, warmup_steps: 2"),
@@ -152,15 +151,10 @@ TEST(ValidateRun, Recompute) {
                                       "model.mtp_loss_factor=0.1",
                                       "recompute.full_recompute_layer=['0-4']"})),
               HasNoErrors());
-  EXPECT_THAT(check_base(1, {"recompute_comm.enable=true"}),
-              HasError("recompute_comm.enable", "is not built"));
-  EXPECT_THAT(check_base(1, {"recompute.exclude_op=['']"}),
-              HasError("recompute.exclude_op", "empty name"));
-  EXPECT_THAT(check_base(1, {"recompute.exclude_op=[matmul]"}),
-              HasError("recompute.exclude_op", "must be empty"));
-  EXPECT_THAT(
-      check_base(1, {"recompute_comm.enable=true", "recompute_comm.select_module={mlp: ['0']}"}),
-      HasError("recompute_comm.enable", ""));
+  const auto comm =
+      check_base(1, {"recompute_comm.enable=true", "recompute_comm.select_module={mlp: ['0']}"});
+  EXPECT_THAT(comm, HasNoErrors());
+  EXPECT_THAT(comm, NamesNoEffect("recompute_comm.enable"));
   EXPECT_THAT(check_base(1, {"recompute.mode=select", "recompute.select_module={attn: ['0']}"}),
               HasError("recompute.select_module", "self_attention.core_attention"));
   EXPECT_THAT(check_base(1, {"recompute.mode=select", "recompute.select_module={'mlp.(': ['0']}"}),
@@ -168,6 +162,36 @@ TEST(ValidateRun, Recompute) {
   EXPECT_THAT(
       check_base(1, {"recompute.mode=select", "recompute.select_module={'mlp\\..*': ['0']}"}),
       HasNoErrors());
+}
+
+TEST(ValidateRun, WhatIsKeptOfRecomputation) {
+  const std::vector<std::string> full = {"recompute.mode=full",
+                                         "recompute.full_recompute_layer=['0-1']"};
+  const auto with = [](std::vector<std::string> sets, const std::string& more) {
+    sets.push_back("recompute.exclude_op=" + more);
+    return check_base(1, sets);
+  };
+  EXPECT_THAT(with(full, "{'self_attention.core_attention': ['0-1']}"), HasNoErrors());
+  EXPECT_THAT(with(full, "{'mlp.*': [0]}"), HasNoErrors());
+  EXPECT_THAT(with(full, "[matmul]"), HasError("recompute.exclude_op", "must be dict of list"));
+  EXPECT_THAT(with(full, "{'': ['0']}"), HasError("recompute.exclude_op", "empty pattern"));
+  EXPECT_THAT(with(full, "{attn: ['0']}"), HasError("recompute.exclude_op", "matches no module"));
+  EXPECT_THAT(with(full, "{mlp: ['9']}"), HasError("recompute.exclude_op", "goes beyond"));
+  EXPECT_THAT(with(full, "{mlp: ['3']}"),
+              HasWarning("recompute.exclude_op", "nothing that it matches would run again"));
+  EXPECT_THAT(with({}, "{mlp: ['0']}"), NamesNoEffect("recompute.exclude_op"));
+}
+
+TEST(ValidateRun, Callbacks) {
+  EXPECT_THAT(check_base(1, {"callbacks=[{type: MaxLogitsMonitor, step_interval: 5}]"}),
+              HasNoErrors());
+  EXPECT_THAT(check_base(1, {"callbacks=[{type: MaxLogitsReset}]"}), NamesNoEffect("callbacks"));
+  EXPECT_THAT(check_base(1, {"callbacks=[{type: MaxLogitsMonitor, step_interval: 0}]"}),
+              HasError("callbacks[0]", "step_interval must be at least 1"));
+  EXPECT_THAT(check_base(1, {"callbacks=[{type: CheckpointMonitor}]"}),
+              HasError("callbacks[0]", "see the section checkpoint"));
+  EXPECT_THAT(check_base(1, {"callbacks=[{type: MaxLogitsMonitor, every: 5}]"}),
+              HasError("callbacks", "unknown key every"));
 }
 
 }  // namespace

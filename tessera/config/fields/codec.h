@@ -308,11 +308,61 @@ struct Codec<CallbackConfig> {
   static std::string name() { return "dict with a type"; }
   static Wrong read(const Value& value, Type& out) {
     if (value.kind != Value::Kind::kMap) return must_be(name(), value);
-    const Value* type = value.find("type");
-    if (!type) return "needs a type";
-    return Codec<std::string>::read(*type, out.type);
+    Type callback;
+    bool has_type = false;
+    for (const Value::Entry& entry : value.entries) {
+      Wrong wrong;
+      if (entry.key == "type") {
+        wrong = Codec<std::string>::read(entry.value, callback.type);
+        has_type = true;
+      } else if (entry.key == "step_interval") {
+        wrong = Codec<int64_t>::read(entry.value, callback.step_interval);
+      } else if (entry.key == "enable_logging") {
+        wrong = Codec<bool>::read(entry.value, callback.enable_logging);
+      } else {
+        return "has an unknown key " + entry.key +
+               "; known are type, step_interval, enable_logging";
+      }
+      if (wrong) return entry.key + " " + *wrong;
+    }
+    if (!has_type) return "needs a type";
+    out = std::move(callback);
+    return std::nullopt;
   }
-  static std::string write(const Type& value) { return "{type: " + write_string(value.type) + "}"; }
+  static std::string write(const Type& value) {
+    const Type defaults;
+    std::string out = "{type: " + write_string(value.type);
+    if (value.step_interval != defaults.step_interval) {
+      out += ", step_interval: " + std::to_string(value.step_interval);
+    }
+    if (value.enable_logging != defaults.enable_logging) out += ", enable_logging: false";
+    return out + "}";
+  }
+};
+
+template <>
+struct Codec<InitStdRule> {
+  using Type = InitStdRule;
+  static std::string name() { return "dict of target and init_method_std"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (value.kind != Value::Kind::kMap) return must_be(name(), value);
+    Type rule;
+    const Value* target = value.find("target");
+    const Value* deviation = value.find("init_method_std");
+    if (!target || !deviation || value.entries.size() != 2) {
+      return "must have the keys target and init_method_std, and no other";
+    }
+    if (Wrong wrong = Codec<std::string>::read(*target, rule.target)) return "target " + *wrong;
+    if (Wrong wrong = Codec<double>::read(*deviation, rule.init_method_std)) {
+      return "init_method_std " + *wrong;
+    }
+    out = std::move(rule);
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) {
+    return "{target: " + write_string(value.target) +
+           ", init_method_std: " + write_float(value.init_method_std) + "}";
+  }
 };
 
 template <>

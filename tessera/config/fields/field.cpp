@@ -11,7 +11,7 @@ const std::vector<Field>& all_fields() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> joined;
     for (auto* table : {run_fields, parallelism_fields, optimizer_fields, dataset_fields,
-                        model_fields, moe_fields, memory_fields, observe_fields}) {
+                        model_fields, moe_fields, memory_fields, observe_fields, unbuilt_fields}) {
       std::ranges::copy(table(), std::back_inserter(joined));
     }
     return joined;
@@ -92,6 +92,7 @@ const std::vector<Alias>& all_aliases() {
       {"model", "moe_router_group_topk", "topk_group"},
       {"model", "moe_router_topk_scaling_factor", "routed_scaling_factor"},
       {"model", "scoring_func", "moe_router_score_function"},
+      {"model", "router_dense_type", "moe_router_dtype"},
       {"model", "mtp_num_layers", "num_nextn_predict_layers"},
       {"model", "mtp_loss_scaling_factor", "mtp_loss_factor"},
       {"model.rope_scaling", "type", "rope_type"},

@@ -30,9 +30,10 @@ struct Field {
   std::string_view choices = {};  // "a, b, c": the legal strings
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
-  bool exclusive = false;   // minimum and maximum are not legal themselves
-  bool lower_case = false;  // strings are read in lower case
-  bool is_path = false;     // strings are paths: `~/` and variables are expanded
+  bool exclusive = false;         // minimum and maximum are not legal themselves
+  bool lower_case = false;        // strings are read in lower case
+  bool is_path = false;           // strings are paths: `~/` and variables are expanded
+  std::string_view part_of = {};  // kRefused: what it belongs to and is not built
 
   Field&& one_of(std::string_view list) && {
     choices = list;
@@ -48,6 +49,12 @@ struct Field {
   }
   Field&& refused() && {
     effect = Effect::kRefused;
+    return std::move(*this);
+  }
+  /// Refused as long as `what` ("Muon"), which it belongs to, is not built.
+  Field&& not_built(std::string_view what) && {
+    effect = Effect::kRefused;
+    part_of = what;
     return std::move(*this);
   }
   Field&& at_least(double low) && {
@@ -103,6 +110,7 @@ std::vector<Field> model_fields();
 std::vector<Field> moe_fields();      // model: experts and multi-token prediction
 std::vector<Field> memory_fields();   // recompute, recompute_comm, swap
 std::vector<Field> observe_fields();  // monitor, profiler, callbacks, context, lora_config, top
+std::vector<Field> unbuilt_fields();  // all sections: keys of what is not built
 
 }  // namespace tessera
 

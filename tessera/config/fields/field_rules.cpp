@@ -42,6 +42,11 @@ std::string nearest_choice(const Field& field, std::string_view value) {
   return nearest_word(value, choices_of(field));
 }
 
+std::string unbuilt_rule(const Field& field) {
+  if (field.part_of.empty()) return "is not built";
+  return "is part of " + std::string(field.part_of) + ", which is not built";
+}
+
 bool in_bounds(const Field& field, double value) {
   if (std::isnan(value)) return false;
   if (field.exclusive) return value > field.minimum && value < field.maximum;
@@ -55,8 +60,23 @@ std::string bounds_rule(const Field& field) {
   return "must be between " + short_number(field.minimum) + " and " + short_number(field.maximum);
 }
 
+namespace {
+
+// Values that switch nothing on: null, false, 0, "", [] and {}.
+bool asks_for_nothing(const Value& value) {
+  if (value.kind != Value::Kind::kScalar) return value.items.empty() && value.entries.empty();
+  if (value.is_null()) return true;
+  const auto number = parse_float(value.text);
+  return value.text.empty() || (!value.quoted && (parse_bool(value.text) == false || number == 0));
+}
+
+}  // namespace
+
 std::optional<std::string> check_unstored(const Field& field, const Value& value) {
-  if (field.effect == Effect::kRefused && !value.is_null()) return "is not built; leave it out";
+  if (field.effect == Effect::kRefused) {
+    if (asks_for_nothing(value)) return std::nullopt;
+    return unbuilt_rule(field) + "; leave it out";
+  }
   if (value.kind == Value::Kind::kSequence) {
     for (const Value& item : value.items) {
       if (auto wrong = check_unstored(field, item)) return wrong;

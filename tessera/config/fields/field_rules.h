@@ -16,6 +16,9 @@ std::string choice_rule(const Field& field);
 /// The choice nearest to `value`, empty when none is near.
 std::string nearest_choice(const Field& field, std::string_view value);
 
+/// "is not built" or "is part of Muon, which is not built", of a key that is refused.
+std::string unbuilt_rule(const Field& field);
+
 bool in_bounds(const Field& field, double value);
 
 /// "must be at least 1", "must be between 0 and 1", ...

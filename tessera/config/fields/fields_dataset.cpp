@@ -7,6 +7,10 @@ std::vector<Field> dataset_fields() {
       TESSERA_FIELD(train_dataset.drop_remainder, kHonoured,
                     "A pass over the data ends before a step that it cannot fill; false: passes "
                     "follow on one another without a gap."),
+      TESSERA_FIELD(train_dataset.balance_enabled, kHonoured,
+                    "Micro-batches of an update are dealt out to its data-parallel ranks by their "
+                    "attention work; the samples of the update are the same. Needs "
+                    "create_compressed_eod_mask."),
       TESSERA_UNUSED_FIELD("train_dataset.num_parallel_workers", int64_t, "Not needed."),
       TESSERA_UNUSED_FIELD("train_dataset.prefetch_size", int64_t, "Not needed."),
       TESSERA_UNUSED_FIELD("train_dataset.numa_enable", bool, "Not needed."),

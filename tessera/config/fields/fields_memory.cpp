@@ -11,11 +11,13 @@ std::vector<Field> memory_fields() {
                        "Layers \"n\" or \"a-b\", ascending; also honoured in select mode."),
       TESSERA_FIELD(recompute.select_module, kHonoured,
                     "Pattern of a module's path in a layer -> layers."),
-      TESSERA_FIELD(recompute.exclude_op, kHonoured,
-                    "Operators whose results are kept. Must be empty: select_module says it all."),
+      TESSERA_FIELD(
+          recompute.exclude_op, kHonoured,
+          "Pattern of a module's path in a layer -> layers: what it keeps is kept, and it "
+          "does not run again, although what surrounds it does."),
 
-      TESSERA_FIELD(recompute_comm.enable, kRefused,
-                    "Gathered activations are gathered again in backward anyway."),
+      TESSERA_FIELD(recompute_comm.enable, kNoEffect,
+                    "Gathered activations are gathered again in the backward pass anyway."),
       TESSERA_FIELD(recompute_comm.select_module, kNoEffect, "See recompute_comm.enable."),
 
       TESSERA_FIELD(swap.enable, kRefused, "Activations on the host."),

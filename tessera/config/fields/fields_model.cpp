@@ -78,6 +78,10 @@ std::vector<Field> model_fields() {
           .between(0, 1),
       TESSERA_FIELD(model.initializer_range, kHonoured, "Standard deviation of initial weights.")
           .at_least(0),
+      TESSERA_FIELD(model.param_init_std_rules, kHonoured,
+                    "A list of {target, init_method_std}: weights whose name, of Hugging Face or "
+                    "MindFormers, begins with a match of the regular expression `target` start "
+                    "with this deviation; the last rule that matches decides."),
       TESSERA_FIELD(model.pad_token_id, kNoEffect, "Padding is the data's (pad)."),
       TESSERA_FIELD(model.ignore_token_id, kHonoured, "Labels of this id carry no loss."),
       TESSERA_FIELD(model.calculate_per_token_loss, kNoEffect,
@@ -128,7 +132,9 @@ std::vector<Field> model_fields() {
       TESSERA_UNUSED_FIELD("model.softmax_compute_dtype", std::string, "Inside the kernel."),
       TESSERA_UNUSED_FIELD("model.bias_swiglu_fusion", bool, "Kernels of the NPU."),
       TESSERA_UNUSED_FIELD("model.fp32_residual_connection", bool, "Not read."),
-      TESSERA_UNUSED_FIELD("model.param_init_std_rules", AnyValue, "Not read."),
+      TESSERA_UNUSED_FIELD("model.fused_norm", bool, "Norms are always fused."),
+      TESSERA_UNUSED_FIELD("model.offset", AnyValue,
+                           "See parallelism.pipeline_parallel_layers_per_stage."),
       TESSERA_UNUSED_FIELD("model.bos_token_id", AnyValue, "Of generation."),
       TESSERA_UNUSED_FIELD("model.eos_token_id", AnyValue, "Of generation."),
       TESSERA_UNUSED_FIELD("model.use_cache", bool, "Of generation."),

@@ -8,6 +8,10 @@ constexpr double kMaxSize = 1 << 30;
 
 std::vector<Field> moe_fields() {
   return {
+      TESSERA_FIELD(model.multi_latent_attention, kHonoured,
+                    "Whether attention is latent, which the family decides; null: not said."),
+      TESSERA_UNUSED_FIELD("model.mla_qkv_concat", bool,
+                           "Latent attention: one product makes both latent vectors."),
       TESSERA_FIELD(model.q_lora_rank, kHonoured, "Latent attention; null: a full-rank query.")
           .between(1, kMaxSize),
       TESSERA_FIELD(model.kv_lora_rank, kHonoured, "Latent attention.").between(1, kMaxSize),
@@ -38,9 +42,9 @@ std::vector<Field> moe_fields() {
                     "Width of the shared experts together; left out: moe_intermediate_size x "
                     "n_shared_experts.")
           .between(0, kMaxSize),
-      TESSERA_FIELD(model.n_group, kHonoured, "Groups of experts.").between(1, 1 << 16),
-      TESSERA_FIELD(model.topk_group, kHonoured, "Groups a token may choose from.")
-          .between(1, 1 << 16),
+      TESSERA_FIELD(model.n_group, kHonoured, "Groups of experts; 0: none.").between(0, 1 << 16),
+      TESSERA_FIELD(model.topk_group, kHonoured, "Groups a token may choose from; 0: none.")
+          .between(0, 1 << 16),
       TESSERA_FIELD(model.routed_scaling_factor, kHonoured, "Factor on the routing weights."),
       TESSERA_FIELD(model.norm_topk_prob, kHonoured, "Routing weights are made to sum to one."),
       TESSERA_FIELD(model.first_k_dense_replace, kHonoured, "First layers that are dense.")
@@ -56,10 +60,12 @@ std::vector<Field> moe_fields() {
       TESSERA_FIELD(model.moe_router_enable_expert_bias, kHonoured,
                     "A bias steers the choice towards equal load."),
       TESSERA_FIELD(model.moe_router_bias_update_rate, kHonoured, "Step of that bias.").at_least(0),
-      TESSERA_FIELD(model.moe_router_load_balancing_type, kHonoured,
-                    "Auxiliary loss over a micro-batch, a sequence or the global batch; "
-                    "sub_seq_aux_loss means seq_aux_loss.")
-          .one_of("aux_loss, seq_aux_loss, global_aux_loss, sub_seq_aux_loss"),
+      TESSERA_FIELD(
+          model.moe_router_load_balancing_type, kHonoured,
+          "Auxiliary loss over a micro-batch, a sequence or the global batch; "
+          "sub_seq_aux_loss means seq_aux_loss. gbs_aux_loss, over all micro-batches of an "
+          "update, is not built.")
+          .one_of("aux_loss, seq_aux_loss, global_aux_loss, sub_seq_aux_loss, gbs_aux_loss"),
       TESSERA_FIELD(model.moe_aux_loss_coeff, kHonoured, "Coefficient of it; 0: none.").at_least(0),
       TESSERA_FIELD(
           model.moe_z_loss_coeff, kHonoured,

@@ -6,17 +6,19 @@ std::vector<Field> observe_fields() {
   using OptionalInts = std::optional<std::vector<int64_t>>;
   return {
       TESSERA_UNUSED_FIELD("monitor.health_checkpoint.embedding_local_norm_threshold", double,
-                           "No step is skipped for a spike."),
+                           "Not read; training.use_skip_step_on_nan skips steps."),
       TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_threshold", double,
-                           "No step is skipped for a spike."),
-      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_time", double,
-                           "No step is skipped for a spike."),
-      TESSERA_FIELD_AS(monitor.train_state.local_norm, NormSelector, kNoEffect,
-                       "Norms of single gradients a micro-batch."),
-      TESSERA_FIELD(monitor.train_state.local_loss, kNoEffect, "Loss of a rank a micro-batch."),
-      TESSERA_FIELD_AS(monitor.train_state.device_norm, NormSelector, kNoEffect,
-                       "Norms of a rank a step."),
-      TESSERA_FIELD(monitor.train_state.device_loss, kNoEffect, "Loss of a rank a step."),
+                           "As above."),
+      TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_time", double, "As above."),
+      TESSERA_FIELD_AS(monitor.train_state.local_norm, NormSelector, kHonoured,
+                       "Weights whose gradients' norms every rank tells of every micro-batch, "
+                       "before they are reduced: true, or parts of their names."),
+      TESSERA_FIELD(monitor.train_state.local_loss, kHonoured,
+                    "Every rank tells its loss of every micro-batch, divided by their number."),
+      TESSERA_FIELD_AS(monitor.train_state.device_norm, NormSelector, kHonoured,
+                       "As local_norm, of the last micro-batch of a step."),
+      TESSERA_FIELD(monitor.train_state.device_loss, kHonoured,
+                    "Every rank tells the loss of the step."),
       TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_dir", std::string,
                            "metrics.jsonl holds the curves."),
       TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_log_interval", int64_t, "As above."),
@@ -41,7 +43,10 @@ std::vector<Field> observe_fields() {
       TESSERA_UNUSED_FIELD("profiler.profile_cpu", bool, "As above."),
       TESSERA_UNUSED_FIELD("profiler.with_stack", bool, "As above."),
 
-      TESSERA_FIELD(callbacks, kNoEffect, "A list of {type: name, ...}; none is built."),
+      TESSERA_FIELD(callbacks, kHonoured,
+                    "A list of {type: MaxLogitsMonitor, step_interval: 1, enable_logging: true}: "
+                    "the largest attention logit by layer and head in metrics.jsonl, every so many "
+                    "steps."),
 
       TESSERA_UNUSED_FIELD("context.mode", int64_t, "There is one mode."),
       TESSERA_UNUSED_FIELD("context.max_device_memory", std::string, "Memory is not reserved."),

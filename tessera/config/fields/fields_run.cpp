@@ -54,7 +54,15 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(training.timeout_seconds, kHonoured,
                     "A collective that waits longer than this fails.")
           .above(0),
-      TESSERA_FIELD(training.rampup_batch_size, kRefused, "Growth of the global batch."),
+      TESSERA_FIELD(training.rampup_batch_size, kHonoured,
+                    "Growth of the global batch, [first, increment, samples]: over so many samples "
+                    "it grows from `first` in equal parts to global_batch_size."),
+      TESSERA_FIELD(training.use_skip_step_on_nan, kHonoured,
+                    "A step whose loss or norm is not finite updates nothing, and the run goes on; "
+                    "false: it ends with exit code 5."),
+      TESSERA_FIELD(training.max_consecutive_skipped_steps, kHonoured,
+                    "So many skipped steps in a row end the run; 0: no limit.")
+          .at_least(0),
   };
 }
 

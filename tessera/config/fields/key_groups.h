@@ -7,9 +7,10 @@
 namespace tessera {
 
 /// Keys of latent attention, without effect in families that have another one.
-inline constexpr std::array<std::string_view, 6> kLatentKeys = {
-    "model.q_lora_rank",      "model.kv_lora_rank", "model.qk_nope_head_dim",
-    "model.qk_rope_head_dim", "model.v_head_dim",   "model.rope_interleave"};
+inline constexpr std::array<std::string_view, 7> kLatentKeys = {
+    "model.multi_latent_attention", "model.q_lora_rank",      "model.kv_lora_rank",
+    "model.qk_nope_head_dim",       "model.qk_rope_head_dim", "model.v_head_dim",
+    "model.rope_interleave"};
 
 /// Other names of rotary scaling, for latent attention and for yarn.
 inline constexpr std::array<std::string_view, 5> kRotaryKeys = {

@@ -78,6 +78,7 @@ std::string default_of(const Field& field) {
 
 std::string meaning_of(const Field& field) {
   std::string out(field.doc);
+  if (!field.part_of.empty()) out += " Part of " + std::string(field.part_of) + ".";
   const bool bounded = !std::isinf(field.minimum) || !std::isinf(field.maximum);
   if (field.path == "model.model_type") {
     out += " Value must be one of " + builtin_families().names() + ".";

@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/nn/attention/flash_attention.h"
+#include "tessera/nn/attention/max_logits.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/context/block_kernel.h"
 
@@ -79,12 +80,21 @@ BlockAttention::BlockAttention(at::Tensor q_RLND, double scale)
                   options);
 }
 
+void BlockAttention::watch_largest() {
+  largest_ = at::full({q_.size(2)}, -std::numeric_limits<double>::infinity(), lse_.options());
+}
+
 void BlockAttention::attend(const at::Tensor& k_RLMD, const at::Tensor& v_RLMD,
                             const std::vector<VisibleBlock>& blocks) {
   for (const VisibleBlock& block : blocks) {
     const auto [out, lse] =
         attend_block(take(q_, block.row, block.queries), take(k_RLMD, block.row, block.keys),
                      take(v_RLMD, block.row, block.keys), block.causal, scale_);
+    if (largest_.defined()) {
+      at::maximum_out(largest_, largest_,
+                      largest_logits(take(q_, block.row, block.queries),
+                                     take(k_RLMD, block.row, block.keys), block.causal, scale_));
+    }
     at::Tensor to_out = take(out_, block.row, block.queries);
     at::Tensor to_lse = take_lse(lse_, block.row, block.queries);
     if (block.causal) {

@@ -47,11 +47,18 @@ class BlockAttention {
     return lse_;
   }
 
+  /// From now on the largest score of each head is watched.
+  void watch_largest();
+  const at::Tensor& largest() const {  // [N]
+    return largest_;
+  }
+
  private:
   at::Tensor q_;
   double scale_;
   at::Tensor out_;
   at::Tensor lse_;
+  at::Tensor largest_;  // undefined: not watched
 };
 
 /// Adds the gradients that the blocks give to dq, dk, dv (accumulation type, [R, L, …]). `out` in

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tessera/base/error.h"
+#include "tessera/nn/attention/max_logits.h"
 #include "tessera/nn/scalar_type.h"
 #include "tessera/parallel/context/head_exchange.h"
 #include "tessera/parallel/context/key_exchange.h"
@@ -100,7 +101,14 @@ class ContextCall : public AttentionCall {
     s.v = padded(s.v, size);
     keys_ = owner_.keys(std::move(plan), s.k);
     BlockAttention attention(s.q, owner_.scale);
+    const bool watches = wants_max_logits(context_);
+    if (watches) attention.watch_largest();
     keys_->forward(s.k, s.v, attention);
+    if (watches) {
+      const int64_t here = s.q.size(2);
+      record_max_logits(attention.largest(), owner_.inner.rank() * here, s.heads[0], owner_.layer,
+                        context_);
+    }
     s.out = attention.out().to(s.q.scalar_type());
     s.lse = attention.lse();
     const at::Tensor out = s.out.narrow(-1, 0, s.value_size);

@@ -16,6 +16,7 @@ void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& 
     std::unique_ptr<CoreAttention>& core = latent != nullptr ? latent->core : plain->core;
     auto parallel = std::make_unique<ContextAttention>();
     parallel->scale = core->scale;
+    parallel->layer = core->layer;
     parallel->inner = neighbours;
     parallel->outer = outer;
     parallel->exchange = key_exchange(config.parallelism);

@@ -1,4 +1,4 @@
-#include "tessera/optim/mindformers_name.h"
+#include "tessera/layout/mindformers_name.h"
 
 #include <utility>
 #include <vector>

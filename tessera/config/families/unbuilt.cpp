@@ -1,0 +1,19 @@
+#include "tessera/config/families/unbuilt.h"
+
+namespace tessera {
+namespace {
+
+constexpr UnbuiltFamily kUnbuilt[] = {
+    {"deepseek_v4", "DeepseekV4ForCausalLM", "DeepSeek-V4"},
+};
+
+}  // namespace
+
+const UnbuiltFamily* find_unbuilt_family(std::string_view name) {
+  for (const UnbuiltFamily& family : kUnbuilt) {
+    if (family.model_type == name || family.architecture == name) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+// Rules of monitor and callbacks.
+
+#include <algorithm>
+
+#include "tessera/rules/checker.h"
+
+namespace tessera {
+namespace {
+
+// Names of static-graph files, and the key that says the same.
+struct Elsewhere {
+  std::string_view type;
+  std::string_view key;
+};
+constexpr Elsewhere kElsewhere[] = {
+    {"MFLossMonitor", "the log line of every step"},
+    {"CheckpointMonitor", "the section checkpoint"},
+    {"TrainingStateMonitor", "monitor.train_state"},
+    {"TopkBiasBalanceCallback", "model.moe_router_enable_expert_bias"},
+};
+
+}  // namespace
+
+void check_monitors(Checker& check) {
+  const std::vector<CallbackConfig>& callbacks = check.config.callbacks;
+  for (size_t i = 0; i < callbacks.size(); ++i) {
+    const CallbackConfig& callback = callbacks[i];
+    const auto say = [&](const std::string& what) {
+      check.error_at("callbacks", static_cast<int64_t>(i), callback.type, what);
+    };
+    if (callback.type == "MaxLogitsReset") {
+      check.no_effect("callbacks");
+    } else if (callback.type == "MaxLogitsMonitor") {
+      if (callback.step_interval < 1) say("step_interval must be at least 1");
+    } else {
+      const auto* const elsewhere = std::ranges::find(kElsewhere, callback.type, &Elsewhere::type);
+      say("must be MaxLogitsMonitor or MaxLogitsReset" +
+          (elsewhere == std::end(kElsewhere) ? "" : "; see " + std::string(elsewhere->key)));
+    }
+  }
+}
+
+}  // namespace tessera
