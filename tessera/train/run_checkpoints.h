@@ -15,6 +15,7 @@
 #include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/parallel_model.h"
+#include "tessera/storage/starting_point.h"
 
 namespace tessera {
 
@@ -44,7 +45,7 @@ class RunCheckpoints {
 
  private:
   RunPosition position(int64_t step) const;
-  bool own_is_there() const;  // a complete checkpoint in the folder that this run saves into
+  StartingPoint same_start() const;  // the same on every rank
   int64_t resume(const std::string& path, bool with_optimizer);
   void save(int64_t step);
   OptimizerState optimizer_state() const;

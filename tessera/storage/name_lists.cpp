@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/name_lists.h"
+#include "tessera/storage/name_lists.h"
 
 #include <algorithm>
 

@@ -1,12 +1,15 @@
-#include "tessera/checkpoint/safetensors_header.h"
+#include "tessera/storage/safetensors_header.h"
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/lfs_pointer.h"
 
 namespace tessera {
 
@@ -14,24 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 15> kTypes{{
-    {"F64", at::kDouble},
-    {"F32", at::kFloat},
-    {"F16", at::kHalf},
-    {"BF16", at::kBFloat16},
-    {"I64", at::kLong},
-    {"I32", at::kInt},
-    {"I16", at::kShort},
-    {"I8", at::kChar},
-    {"U8", at::kByte},
-    {"BOOL", at::kBool},
-    {"U64", at::kUInt64},
-    {"U32", at::kUInt32},
-    {"U16", at::kUInt16},
-    {"F8_E4M3", at::kFloat8_e4m3fn},
-    {"F8_E5M2", at::kFloat8_e5m2},
-}};
-
+constexpr uint64_t kLargestHeader = 100'000'000;  // the limit of the reference implementation
 constexpr std::string_view kMetadata = "__metadata__";
 
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what) {
@@ -39,8 +25,8 @@ constexpr std::string_view kMetadata = "__metadata__";
 }
 
 // elements * size of one, or none when it does not fit 63 bits.
-std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
-  uint64_t bytes = c10::elementSize(dtype);
+std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, ElementType dtype) {
+  auto bytes = static_cast<uint64_t>(size_of(dtype));
   for (const int64_t extent : shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) return std::nullopt;
   }
@@ -63,7 +49,7 @@ SafetensorsEntry parse_entry(const std::string& name, const json& value, uint64_
   }
   SafetensorsEntry entry;
   entry.name = name;
-  const auto type = safetensors_dtype(dtype->get_ref<const std::string&>());
+  const auto type = element_type_from(dtype->get_ref<const std::string&>());
   if (!type) fail("unknown dtype " + dtype->dump());
   entry.dtype = *type;
   for (const json& extent : *shape) {
@@ -88,20 +74,6 @@ SafetensorsEntry parse_entry(const std::string& name, const json& value, uint64_
 }
 
 }  // namespace
-
-std::optional<std::string_view> safetensors_name(at::ScalarType dtype) {
-  for (const auto& [name, type] : kTypes) {
-    if (type == dtype) return name;
-  }
-  return std::nullopt;
-}
-
-std::optional<at::ScalarType> safetensors_dtype(std::string_view name) {
-  for (const auto& [known, type] : kTypes) {
-    if (known == name) return type;
-  }
-  return std::nullopt;
-}
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
                                            const std::filesystem::path& file) {
@@ -150,19 +122,62 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
   return header;
 }
 
+SafetensorsHeaderFile read_safetensors_header(const std::filesystem::path& path) {
+  const auto fail = [&](const std::string& what) {
+    throw CheckpointError(path.string() + ": " + what);
+  };
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    fail("not a file");
+  }
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail(std::string("cannot be opened: ") + std::strerror(errno));
+  if (const std::string problem = lfs_pointer_problem(path); !problem.empty()) fail(problem);
+  SafetensorsHeaderFile file;
+  file.path = path;
+  file.bytes = std::filesystem::file_size(path, error);
+  if (error) fail("cannot be read: " + error.message());
+  if (file.bytes < 8) damaged(path, std::to_string(file.bytes) + " bytes");
+  const auto read = [&](char* out, uint64_t count) {
+    errno = 0;
+    if (in.read(out, static_cast<std::streamsize>(count))) return;
+    fail(std::string("its header cannot be read: ") +
+         (errno == 0 ? "the file ends early" : std::strerror(errno)));
+  };
+  unsigned char length_bytes[8];
+  read(reinterpret_cast<char*>(length_bytes), 8);
+  uint64_t length = 0;
+  for (size_t i = 8; i-- > 0;) length = length << 8 | length_bytes[i];
+  if (length > kLargestHeader || length > file.bytes - 8) {
+    damaged(path, detail::concat("header of ", length, " bytes in a file of ", file.bytes));
+  }
+  std::string text(length, '\0');
+  read(text.data(), length);
+  file.data_start = 8 + length;
+  SafetensorsHeader header = parse_safetensors_header(text, file.bytes - file.data_start, path);
+  file.metadata = std::move(header.metadata);
+  for (SafetensorsEntry& entry : header.entries) {
+    std::string name = entry.name;
+    file.entries.emplace(std::move(name), std::move(entry));
+  }
+  return file;
+}
+
 std::string format_safetensors_header(SafetensorsHeader& header) {
   json root = json::object();
   if (!header.metadata.empty()) root[std::string(kMetadata)] = header.metadata;
   uint64_t place = 0;
   for (SafetensorsEntry& entry : header.entries) {
-    const auto name = safetensors_name(entry.dtype);
     const auto bytes = byte_count(entry.shape, entry.dtype);
-    TESSERA_CHECK(name && bytes, entry.name, ": cannot be written as safetensors");
+    TESSERA_CHECK(bytes, entry.name, ": cannot be written as safetensors");
     entry.begin = place;
     entry.end = place += *bytes;
     TESSERA_CHECK(!root.contains(entry.name), entry.name, ": named twice");
-    root[entry.name] = {
-        {"dtype", *name}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+    root[entry.name] = {{"dtype", name_of(entry.dtype)},
+                        {"shape", entry.shape},
+                        {"data_offsets", {entry.begin, entry.end}}};
   }
   std::string text = root.dump();
   text.append((8 - text.size() % 8) % 8, ' ');

@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/durable_file.h"
+#include "tessera/storage/durable_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/block_sums.h"
+#include "tessera/storage/block_sums.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,12 +1,12 @@
-#include "tessera/checkpoint/manifest.h"
+#include "tessera/storage/manifest.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tessera/base/error.h"
-#include "tessera/checkpoint/block_sums.h"
-#include "tessera/checkpoint/safetensors_header.h"
+#include "tessera/storage/block_sums.h"
+#include "tessera/storage/tiling.h"
 
 namespace tessera {
 namespace {
@@ -17,6 +17,28 @@ constexpr const char* kFormat = "tessera-checkpoint";
 constexpr int kFormatVersion = 1;
 constexpr std::string_view kSumKey = ",\"manifest_checksum\":\"";
 constexpr std::string_view kTail = "\"}\n";
+
+// Numbers as they are written: none is rounded, and none loses its sign.
+int64_t integer(const json& value) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))) {
+    throw std::invalid_argument(value.dump() + " is no integer");
+  }
+  return value.get<int64_t>();
+}
+
+uint64_t count(const json& value) {
+  const int64_t number = integer(value);
+  if (number < 0) throw std::invalid_argument(value.dump() + " is negative");
+  return static_cast<uint64_t>(number);
+}
+
+std::vector<int64_t> integers(const json& list) {
+  if (!list.is_array()) throw std::invalid_argument(list.dump() + " is no list");
+  std::vector<int64_t> numbers;
+  for (const json& value : list) numbers.push_back(integer(value));
+  return numbers;
+}
 
 json to_json(const std::vector<StoredFile>& files) {
   json list = json::array();
@@ -34,7 +56,7 @@ std::vector<StoredFile> files_of(const json& list) {
     if (file.name.empty() || std::filesystem::path(file.name).filename() != file.name) {
       throw std::invalid_argument("'" + file.name + "' is no name of a file");
     }
-    file.bytes = item.at("bytes").get<uint64_t>();
+    file.bytes = count(item.at("bytes"));
     file.sums = from_hex(item.at("sums").get_ref<const std::string&>());
     files.push_back(std::move(file));
   }
@@ -48,9 +70,8 @@ json to_json(const std::map<std::string, StoredTensor>& tensors) {
     for (const StoredPart& part : tensor.parts) {
       parts.push_back({part.file, part.offset, part.box.offsets, part.box.sizes});
     }
-    const auto dtype = safetensors_name(tensor.dtype);
-    TESSERA_CHECK(dtype, name, " has a dtype that no file can hold");
-    all[name] = {{"dtype", *dtype}, {"shape", tensor.shape}, {"parts", std::move(parts)}};
+    all[name] = {
+        {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"parts", std::move(parts)}};
   }
   return all;
 }
@@ -59,15 +80,13 @@ std::map<std::string, StoredTensor> tensors_of(const json& all) {
   std::map<std::string, StoredTensor> tensors;
   for (const auto& [name, item] : all.items()) {
     StoredTensor& tensor = tensors[name];
-    const auto dtype = safetensors_dtype(item.at("dtype").get_ref<const std::string&>());
+    const auto dtype = element_type_from(item.at("dtype").get_ref<const std::string&>());
     if (!dtype) throw std::invalid_argument("'" + name + "': unknown dtype");
     tensor.dtype = *dtype;
-    tensor.shape = item.at("shape").get<std::vector<int64_t>>();
+    tensor.shape = integers(item.at("shape"));
     for (const json& part : item.at("parts")) {
       tensor.parts.push_back(
-          {part.at(0).get<size_t>(),
-           part.at(1).get<uint64_t>(),
-           {part.at(2).get<std::vector<int64_t>>(), part.at(3).get<std::vector<int64_t>>()}});
+          {count(part.at(0)), count(part.at(1)), {integers(part.at(2)), integers(part.at(3))}});
     }
   }
   return tensors;
@@ -75,29 +94,22 @@ std::map<std::string, StoredTensor> tensors_of(const json& all) {
 
 void check_tensor(const std::string& name, const StoredTensor& tensor,
                   const std::vector<StoredFile>& files) {
-  const auto fail = [&](const char* what) {
+  const auto fail = [&](const std::string& what) {
     throw std::invalid_argument("'" + name + "': " + what);
   };
-  int64_t held = 0;
+  std::vector<Box> boxes;
+  for (const StoredPart& part : tensor.parts) boxes.push_back(part.box);
+  if (const std::string problem = tiling_problem(tensor.shape, boxes); !problem.empty()) {
+    fail(problem);
+  }
+  const auto element = static_cast<uint64_t>(size_of(tensor.dtype));
   for (const StoredPart& part : tensor.parts) {
-    const auto& [offsets, sizes] = part.box;
-    if (offsets.size() != tensor.shape.size() || sizes.size() != tensor.shape.size()) {
-      fail("a part of another rank");
-    }
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      if (offsets[d] < 0 || sizes[d] <= 0 || offsets[d] > tensor.shape[d] - sizes[d]) {
-        fail("a part outside");
-      }
-    }
-    const auto bytes = static_cast<uint64_t>(part.box.numel()) * c10::elementSize(tensor.dtype);
+    const auto elements = static_cast<uint64_t>(part.box.numel());
     if (part.file >= files.size() || part.offset > files[part.file].bytes ||
-        bytes > files[part.file].bytes - part.offset) {
+        elements > (files[part.file].bytes - part.offset) / element) {
       fail("a part outside its file");
     }
-    held += part.box.numel();
   }
-  const Box whole{std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape};
-  if (held != whole.numel()) fail("its parts do not tile it");
 }
 
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what) {
@@ -154,10 +166,10 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     }
     Manifest m;
     m.version = root.at("version").get<std::string>();
-    m.position.step = root.at("step").get<int64_t>();
-    m.position.samples = root.at("samples").get<int64_t>();
-    m.position.updates = root.at("updates").get<int64_t>();
-    m.position.effective_batch = root.at("effective_batch").get<int64_t>();
+    m.position.step = integer(root.at("step"));
+    m.position.samples = integer(root.at("samples"));
+    m.position.updates = integer(root.at("updates"));
+    m.position.effective_batch = integer(root.at("effective_batch"));
     m.position.data = root.at("data").get<std::map<std::string, std::string>>();
     m.position.schedule = root.at("schedule").get<std::map<std::string, std::string>>();
     m.position.random = root.at("random").get<std::map<std::string, std::string>>();
@@ -165,8 +177,10 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.config = root.at("config").get<std::string>();
     m.optimizer = root.at("optimizer").get<std::string>();
     m.tokenizer = root.at("tokenizer").get<std::string>();
-    m.kept = root.at("kept").get<std::vector<int64_t>>();
-    m.superseded = root.value("superseded", std::vector<int64_t>{});
+    m.kept = integers(root.at("kept"));
+    m.superseded = integers(root.value("superseded", json::array()));
+    if (m.position.step < 0 || m.position.effective_batch < 1)
+      damaged(file, "its place in the data");
     if (root.at("block_bytes") != kSumBlock) damaged(file, "checksums of other blocks");
     m.files = files_of(root.at("files"));
     m.copies = files_of(root.at("copies"));

@@ -2,8 +2,6 @@
 
 // manifest.json of a checkpoint: what the run was at, and where the parts of every tensor lie.
 
-#include <c10/core/ScalarType.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/box.h"
+#include "tessera/storage/element_type.h"
 
 namespace tessera {
 
@@ -44,7 +43,7 @@ struct StoredPart {
 };
 
 struct StoredTensor {
-  at::ScalarType dtype = at::kFloat;
+  ElementType dtype = ElementType::kF32;
   std::vector<int64_t> shape;
   std::vector<StoredPart> parts;  // tile the shape
 };

@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/storage/iteration_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,10 +13,11 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <sstream>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/checkpoint/manifest.h"
+#include "tessera/storage/manifest.h"
 
 namespace tessera {
 
@@ -27,6 +28,7 @@ namespace {
 constexpr std::string_view kIteration = "iteration_";
 constexpr std::string_view kWriting = ".writing";
 constexpr std::string_view kRemoving = ".removing";
+constexpr const char* kNextPointer = "latest_checkpointed_iteration.txt.writing";
 constexpr const char* kLockName = ".lock";
 
 std::optional<int64_t> number_of(std::string_view text) {
@@ -55,6 +57,32 @@ std::string first_line(const fs::path& path) {
   std::ifstream in(path);
   std::getline(in, line);
   return line;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string pointer_text(int64_t step) { return std::to_string(step) + "\n"; }
+
+std::optional<int64_t> number_in(const fs::path& file) {
+  std::string text = first_line(file);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  return number_of(text);
+}
+
+// The step of a checkpoint that has its name, and that a run which was ended did not come to point
+// at.
+std::optional<int64_t> published_and_not_pointed_at(const fs::path& root) {
+  const auto step = number_in(root / kNextPointer);
+  if (!step || text_of(root / kNextPointer) != pointer_text(*step)) return std::nullopt;
+  std::error_code error;
+  const fs::path folder = root / iteration_name(*step);
+  const bool has_name = fs::exists(folder / kManifestName, error) &&
+                        !fs::exists(folder.string() + std::string(kWriting), error);
+  return has_name ? step : std::nullopt;
 }
 
 // Differs from that of every other process, of this host or another.
@@ -107,9 +135,8 @@ std::vector<int64_t> list_iterations(const fs::path& root) {
 }
 
 std::optional<int64_t> read_pointer(const fs::path& root) {
-  std::string text = first_line(root / kPointerName);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
-  return number_of(text);
+  const auto next = published_and_not_pointed_at(root);
+  return next ? next : number_in(root / kPointerName);
 }
 
 fs::path begin_iteration(const fs::path& root, int64_t step) {
@@ -119,29 +146,43 @@ fs::path begin_iteration(const fs::path& root, int64_t step) {
   return folder;
 }
 
-void publish_iteration(const fs::path& root, int64_t step) {
-  const fs::path writing = root / (iteration_name(step) + std::string(kWriting));
-  const fs::path final_name = root / iteration_name(step);
-  const fs::path removing = root / (iteration_name(step) + std::string(kRemoving));
-  flush_folder(writing);
-  if (fs::exists(final_name)) {
-    // Both change places in one go; a file system that cannot makes a gap of two renames.
-    remove_tree(removing);
-    if (::renameat2(AT_FDCWD, writing.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) ==
-        0) {
-      rename_or_throw(writing, removing);
-    } else {
-      rename_or_throw(final_name, removing);
-      rename_or_throw(writing, final_name);
-    }
+namespace {
+
+// `writing` gets the name `final_name`; what has it now is moved to `removing`.
+void give_name(const fs::path& writing, const fs::path& final_name, const fs::path& removing) {
+  if (!fs::exists(final_name)) {
+    rename_or_throw(writing, final_name);
+    return;
+  }
+  // Both change places in one go; a file system that cannot makes a gap of two renames.
+  remove_tree(removing);
+  if (::renameat2(AT_FDCWD, writing.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) == 0) {
+    rename_or_throw(writing, removing);
   } else {
+    rename_or_throw(final_name, removing);
     rename_or_throw(writing, final_name);
   }
+}
+
+}  // namespace
+
+void publish_iteration(const fs::path& root, int64_t step) {
+  const fs::path final_name = root / iteration_name(step);
+  const fs::path writing = final_name.string() + std::string(kWriting);
+  const fs::path removing = final_name.string() + std::string(kRemoving);
+  flush_folder(writing);
+  // The next pointer comes first: where it waits beside a complete checkpoint of its step, a run
+  // was ended just before it moved the pointer.
+  write_file_durably(root / kNextPointer, pointer_text(step));
+  try {
+    give_name(writing, final_name, removing);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(root / kNextPointer, ignored);
+    throw;
+  }
   flush_folder(root);
-  const fs::path pointer = root / kPointerName;
-  const fs::path next = root / (std::string(kPointerName) + std::string(kWriting));
-  write_file_durably(next, std::to_string(step) + "\n");
-  rename_or_throw(next, pointer);
+  rename_or_throw(root / kNextPointer, root / kPointerName);
   flush_folder(root);
   remove_tree(removing);
 }
@@ -157,6 +198,10 @@ void remove_iteration(const fs::path& root, int64_t step) {
 }
 
 std::vector<std::string> remove_leftovers(const fs::path& root) {
+  if (published_and_not_pointed_at(root)) {
+    rename_or_throw(root / kNextPointer, root / kPointerName);
+    flush_folder(root);
+  }
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename().string();

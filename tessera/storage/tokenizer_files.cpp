@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/tokenizer_files.h"
+#include "tessera/storage/tokenizer_files.h"
 
 #include "tessera/base/error.h"
 

@@ -28,7 +28,8 @@ inline constexpr const char* kPointerName = "latest_checkpointed_iteration.txt";
 /// Steps of the iteration folders in `root`, ascending.
 std::vector<int64_t> list_iterations(const std::filesystem::path& root);
 
-/// What the pointer says; nothing when it is missing or no number.
+/// What the pointer says, or was about to say when a run was ended between giving a checkpoint its
+/// name and pointing to it; nothing when it is missing or no number.
 std::optional<int64_t> read_pointer(const std::filesystem::path& root);
 
 /// An empty folder in which the checkpoint of `step` is written before it gets its name.

@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/verified_file.h"
+#include "tessera/storage/verified_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "tessera/base/error.h"
-#include "tessera/checkpoint/block_sums.h"
+#include "tessera/storage/block_sums.h"
 
 namespace tessera {
 

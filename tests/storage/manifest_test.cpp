@@ -1,10 +1,10 @@
-#include "tessera/checkpoint/manifest.h"
+#include "tessera/storage/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
-#include "tessera/checkpoint/block_sums.h"
+#include "tessera/storage/block_sums.h"
 
 namespace tessera {
 namespace {
@@ -28,8 +28,9 @@ Manifest example() {
   m.kept = {3, 7};
   m.files = {{"a.safetensors", 100, {1, 0xFFFFFFFFFFFFFFFFULL}}, {"b.safetensors", 40, {2}}};
   m.copies = {{"c.safetensors", 10, {3}}};
-  m.weights["w"] = {at::kFloat, {4, 3}, {{0, 8, {{0, 0}, {2, 3}}}, {1, 16, {{2, 0}, {2, 3}}}}};
-  m.state["exp_avg.w"] = {at::kDouble, {1}, {{0, 0, {{0}, {1}}}}};
+  m.weights["w"] = {
+      ElementType::kF32, {4, 3}, {{0, 8, {{0, 0}, {2, 3}}}, {1, 16, {{2, 0}, {2, 3}}}}};
+  m.state["exp_avg.w"] = {ElementType::kF64, {1}, {{0, 0, {{0}, {1}}}}};
   return m;
 }
 
@@ -45,7 +46,7 @@ TEST(Manifest, ReadsWhatItWrote) {
   EXPECT_EQ(read.files[0].sums, m.files[0].sums);
   EXPECT_EQ(read.copies[0].name, "c.safetensors");
   const StoredTensor& w = read.weights.at("w");
-  EXPECT_EQ(w.dtype, at::kFloat);
+  EXPECT_EQ(w.dtype, ElementType::kF32);
   EXPECT_EQ(w.shape, (std::vector<int64_t>{4, 3}));
   EXPECT_EQ(w.parts.at(1).file, 1u);
   EXPECT_EQ(w.parts.at(1).offset, 16u);
@@ -102,11 +103,11 @@ TEST(Manifest, PartsMustTileAndLieInTheirFiles) {
 TEST(Manifest, FragmentsMakeOne) {
   Manifest first, second, whole = example();
   first.files = {whole.files[0]};
-  first.weights["w"] = {at::kFloat, {4, 3}, {whole.weights["w"].parts[0]}};
+  first.weights["w"] = {ElementType::kF32, {4, 3}, {whole.weights["w"].parts[0]}};
   first.state = whole.state;
   second.files = {whole.files[1]};
   second.copies = whole.copies;
-  second.weights["w"] = {at::kFloat, {4, 3}, {{0, 16, {{2, 0}, {2, 3}}}}};
+  second.weights["w"] = {ElementType::kF32, {4, 3}, {{0, 16, {{2, 0}, {2, 3}}}}};
   Manifest merged = whole;
   merged.files.clear();
   merged.copies.clear();

@@ -1,4 +1,4 @@
-#include "tessera/checkpoint/box_copy.h"
+#include "tessera/storage/box_copy.h"
 
 #include <algorithm>
 
