@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
-#include "tessera/checkpoint/box_copy.h"
+#include "tessera/checkpoint/element_scalar.h"
+#include "tessera/storage/box_copy.h"
+#include "tessera/storage/checkpoint_choice.h"
 
 namespace tessera {
 namespace {
@@ -18,17 +20,12 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder)
     : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {}
 
 std::vector<std::string> CheckpointReader::check_files() const {
-  std::vector<std::string> missing_copies;
+  std::vector<std::string> missing_copies = check_sizes(manifest_, folder_);
   for (const auto* files : {&manifest_.files, &manifest_.copies}) {
     for (const StoredFile& stored : *files) {
       const std::filesystem::path path = folder_ / stored.name;
-      if (files == &manifest_.copies && stored.name != kModelConfigName &&
-          !std::filesystem::exists(path)) {
-        missing_copies.push_back(path.string() + ": not there");
-        continue;
-      }
-      VerifiedFile file(path, stored.bytes, stored.sums);
-      if (stored.bytes < kSmallFile) file.verify();
+      if (stored.bytes >= kSmallFile || !std::filesystem::exists(path)) continue;
+      VerifiedFile(path, stored.bytes, stored.sums).verify();
     }
   }
   return missing_copies;
@@ -59,7 +56,7 @@ VerifiedFile& CheckpointReader::file(size_t index) {
 }
 
 void CheckpointReader::read_in_place(const StoredTensor& tensor, const Box& box, char* out) {
-  const auto element = static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  const int64_t element = size_of(tensor.dtype);
   int64_t filled = 0;
   for (const StoredPart& part : tensor.parts) {
     const auto common = intersection(part.box, box);
@@ -78,24 +75,25 @@ void CheckpointReader::read_box(const StoredTensor& tensor, const Box& box, at::
   TESSERA_CHECK(out.sizes() == at::IntArrayRef(box.sizes), "box ", box.sizes, " into ",
                 out.sizes());
   if (out.numel() == 0) return;
-  if (out.device().is_cpu() && out.is_contiguous() && out.scalar_type() == tensor.dtype) {
+  const at::ScalarType stored = scalar_type(tensor.dtype);
+  if (out.device().is_cpu() && out.is_contiguous() && out.scalar_type() == stored) {
     read_in_place(tensor, box, static_cast<char*>(out.mutable_data_ptr()));
     return;
   }
   if (box.sizes.empty()) {  // one number
-    at::Tensor value = at::empty({}, at::TensorOptions().dtype(tensor.dtype));
+    at::Tensor value = at::empty({}, at::TensorOptions().dtype(stored));
     read_in_place(tensor, box, static_cast<char*>(value.mutable_data_ptr()));
     out.copy_(value);
     return;
   }
-  const auto element = static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  const int64_t element = size_of(tensor.dtype);
   const int64_t row_bytes = std::max<int64_t>(1, box.numel() / box.sizes[0] * element);
   const int64_t step = std::max<int64_t>(1, kPieceBytes / row_bytes);
   for (int64_t row = 0; row < box.sizes[0]; row += step) {
     Box piece = box;
     piece.offsets[0] += row;
     piece.sizes[0] = std::min(step, box.sizes[0] - row);
-    at::Tensor values = at::empty(piece.sizes, at::TensorOptions().dtype(tensor.dtype));
+    at::Tensor values = at::empty(piece.sizes, at::TensorOptions().dtype(stored));
     read_in_place(tensor, piece, static_cast<char*>(values.mutable_data_ptr()));
     out.narrow(0, row, piece.sizes[0]).copy_(values);
   }

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "tessera/checkpoint/manifest.h"
-#include "tessera/checkpoint/verified_file.h"
+#include "tessera/storage/manifest.h"
+#include "tessera/storage/verified_file.h"
 
 namespace tessera {
 

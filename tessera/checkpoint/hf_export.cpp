@@ -10,13 +10,13 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
-#include "tessera/checkpoint/iteration_folder.h"
-#include "tessera/checkpoint/load.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tessera/checkpoint/safetensors.h"
-#include "tessera/checkpoint/tokenizer_files.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
-#include "tessera/nn/scalar_type.h"
+#include "tessera/storage/checkpoint_choice.h"
+#include "tessera/storage/iteration_folder.h"
+#include "tessera/storage/tokenizer_files.h"
 
 namespace tessera {
 
@@ -29,20 +29,14 @@ constexpr int64_t kPieceBytes = 64 << 20;
 struct Exported {
   std::string name;
   const StoredTensor* tensor;
-  at::ScalarType dtype;
+  ElementType dtype;
 
   uint64_t bytes() const {
-    uint64_t bytes = c10::elementSize(dtype);
+    auto bytes = static_cast<uint64_t>(size_of(dtype));
     for (const int64_t extent : tensor->shape) bytes *= static_cast<uint64_t>(extent);
     return bytes;
   }
 };
-
-DType dtype_of(at::ScalarType type) {
-  if (type == at::kDouble) return DType::kFloat64;
-  if (type == at::kBFloat16) return DType::kBFloat16;
-  return type == at::kHalf ? DType::kFloat16 : DType::kFloat32;
-}
 
 Config config_of(const Manifest& manifest, const fs::path& folder, const FamilyTable& families) {
   const std::string name = (folder / kManifestName).string() + ": config";
@@ -53,12 +47,12 @@ Config config_of(const Manifest& manifest, const fs::path& folder, const FamilyT
 }
 
 // Unless asked otherwise: what the model stores between steps; a checkpoint holds the masters.
-at::ScalarType exported_type(const ParamSpec& spec, const StoredTensor& tensor,
-                             const ModelConfig& model) {
+ElementType exported_type(const ParamSpec& spec, const StoredTensor& tensor,
+                          const ModelConfig& model) {
   if (!spec.trainable) return tensor.dtype;
   const DType stored =
       spec.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
-  return stored == DType::kBFloat16 ? at::kBFloat16 : tensor.dtype;
+  return stored == DType::kBFloat16 ? ElementType::kBF16 : tensor.dtype;
 }
 
 // In the order of the model; as many a file as fit.
@@ -72,7 +66,7 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const Mo
     const StoredTensor& tensor = manifest.weights.at(spec.name);
     const Exported next{
         spec.name, &tensor,
-        options.dtype ? scalar_type(*options.dtype) : exported_type(spec, tensor, config)};
+        options.dtype ? element_type(*options.dtype) : exported_type(spec, tensor, config)};
     if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
       files.emplace_back();
       filled = 0;
@@ -87,14 +81,15 @@ void write_tensor(CheckpointReader& reader, const Exported& exported, Safetensor
   Box box{std::vector<int64_t>(exported.tensor->shape.size(), 0), exported.tensor->shape};
   const int64_t rows = box.sizes.empty() ? 1 : box.sizes[0];
   if (box.numel() == 0) return;
-  const auto element = static_cast<int64_t>(c10::elementSize(exported.tensor->dtype));
+  const int64_t element = size_of(exported.tensor->dtype);
   const int64_t step = std::max<int64_t>(1, kPieceBytes / (box.numel() / rows * element));
   for (int64_t row = 0; row < rows; row += step) {
     if (!box.sizes.empty()) {
       box.offsets[0] = row;
       box.sizes[0] = std::min(step, rows - row);
     }
-    at::Tensor piece = at::empty(box.sizes, at::TensorOptions().dtype(exported.tensor->dtype));
+    at::Tensor piece =
+        at::empty(box.sizes, at::TensorOptions().dtype(scalar_type(exported.tensor->dtype)));
     reader.read_box(*exported.tensor, box, piece);
     writer.append(piece);
   }
@@ -166,7 +161,7 @@ std::string export_to_hf(const HfExportOptions& options) {
   try {
     const uint64_t bytes = write_weights(reader, files, writing);
     write_file_durably(writing / kModelConfigName,
-                       hf_config_json(config.model, dtype_of(files.front().front().dtype)));
+                       hf_config_json(config.model, weight_dtype(files.front().front().dtype)));
     const fs::path tokenizer =
         options.tokenizer.empty() ? fs::path(reader.manifest().tokenizer) : options.tokenizer;
     const std::vector<std::string> copied = copy_tokenizer_files(tokenizer, writing);

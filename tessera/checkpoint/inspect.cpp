@@ -9,11 +9,12 @@
 
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
-#include "tessera/checkpoint/hf_load.h"
-#include "tessera/checkpoint/iteration_folder.h"
-#include "tessera/checkpoint/load.h"
-#include "tessera/checkpoint/name_lists.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tessera/checkpoint/safetensors.h"
+#include "tessera/storage/checkpoint_choice.h"
+#include "tessera/storage/iteration_folder.h"
+#include "tessera/storage/name_lists.h"
+#include "tessera/storage/published_weights.h"
 
 namespace tessera {
 
@@ -47,7 +48,7 @@ void line(std::ostream& out, const std::string& name, const std::string& shape,
 
 void print_tensors(std::ostream& out, const std::map<std::string, StoredTensor>& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    line(out, name, shape_text(tensor.shape), *safetensors_name(tensor.dtype),
+    line(out, name, shape_text(tensor.shape), name_of(tensor.dtype),
          tensor.parts.size() == 1 ? "" : ", " + std::to_string(tensor.parts.size()) + " parts");
   }
 }
@@ -122,7 +123,7 @@ std::string describe_root(const fs::path& root, bool verify) {
 
 // NaN or infinite elements of a tensor; read in pieces.
 void check_finite(const SafetensorsFile& file, const SafetensorsEntry& entry) {
-  if (!at::isFloatingType(entry.dtype) || entry.shape.empty()) return;
+  if (!at::isFloatingType(scalar_type(entry.dtype)) || entry.shape.empty()) return;
   constexpr int64_t kElements = 8 << 20;
   const int64_t row =
       std::max<int64_t>(1, elements(entry.shape) / std::max<int64_t>(1, entry.shape[0]));
@@ -150,7 +151,7 @@ struct WeightFiles {
     bytes += fs::file_size(path);
     for (const auto& [name, entry] : file.entries()) {
       if (verify) check_finite(file, entry);
-      line(lines, name, shape_text(entry.shape), *safetensors_name(entry.dtype),
+      line(lines, name, shape_text(entry.shape), name_of(entry.dtype),
            ", " + std::to_string(entry.bytes()) + " bytes");
       parameters += elements(entry.shape);
       ++tensors;
@@ -161,7 +162,7 @@ struct WeightFiles {
 
 std::string describe_hf(const fs::path& folder, bool verify) {
   WeightFiles weights;
-  const std::vector<fs::path> files = hf_weight_files(folder);
+  const std::vector<fs::path> files = published_weight_files(folder);
   for (const fs::path& path : files) weights.add(path, verify);
   std::ostringstream out;
   out << folder.string() << ": weights in Hugging Face's form\n"
@@ -181,7 +182,7 @@ std::string inspect_folder(const fs::path& given, bool verify) {
     throw CheckpointError(folder.string() + ": no such folder");
   }
   if (fs::exists(folder / kManifestName)) return describe_checkpoint(folder, verify);
-  if (is_hf_folder(folder)) return describe_hf(folder, verify);
+  if (holds_published_weights(folder)) return describe_hf(folder, verify);
   checkpoints_at(folder);  // says what is there instead
   return describe_root(folder, verify);
 }
@@ -191,7 +192,7 @@ std::string inspect_weight_file(const fs::path& path, bool verify) {
   const SafetensorsFile file = weights.add(path, verify);
   std::map<std::string_view, uint64_t> by_dtype;
   for (const auto& [name, entry] : file.entries()) {
-    by_dtype[*safetensors_name(entry.dtype)] += entry.bytes();
+    by_dtype[name_of(entry.dtype)] += entry.bytes();
   }
   std::ostringstream out;
   out << path.string() << ": safetensors, " << size_text(weights.bytes) << '\n'

@@ -11,48 +11,16 @@
 #include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
 #include "tessera/checkpoint/hf_load.h"
-#include "tessera/checkpoint/iteration_folder.h"
-#include "tessera/checkpoint/name_lists.h"
 #include "tessera/checkpoint/safetensors.h"
 #include "tessera/comm/gather_text.h"
+#include "tessera/storage/iteration_folder.h"
+#include "tessera/storage/name_lists.h"
 
 namespace tessera {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-// Names of MindFormers' own in a .safetensors file of `folder`.
-bool has_foreign_names(const fs::path& folder) {
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() != ".safetensors") continue;
-    try {
-      const SafetensorsFile file(at->path());
-      for (const auto& [name, entry] : file.entries()) {
-        if (name.find("decoder.layers.") != std::string::npos ||
-            name.starts_with("embedding.word_embeddings.")) {
-          return true;
-        }
-      }
-    } catch (const CheckpointError&) {
-      // Damaged: whose it is does not show.
-    }
-  }
-  return false;
-}
-
-bool is_iteration(const fs::path& path) {
-  return path.filename().string().starts_with("iteration_");
-}
-
-void refuse_foreign(const fs::path& folder) {
-  if (!has_foreign_names(folder)) return;
-  throw CheckpointError(folder.string() +
-                        ": a checkpoint of MindFormers (names such as decoder.layers.0...), whose "
-                        "tensors are fused in its own way; convert it to Hugging Face names and "
-                        "give that folder as checkpoint.load_path");
-}
 
 // Reads every row of this rank, or those that it alone reads.
 class BoxReader {
@@ -143,70 +111,12 @@ void check_fits(const Manifest& manifest, const fs::path& folder, const LoadOpti
   if (!report.empty()) {
     throw CheckpointError(folder.string() + ": the checkpoint does not fit the model:" + report);
   }
-  if (options.optimizer.empty() || manifest.optimizer == options.optimizer) return;
-  if (manifest.optimizer.empty() && !options.has_state) return;
-  throw CheckpointError(folder.string() + ": holds " +
-                        (manifest.optimizer.empty() ? "no state of an optimizer"
-                                                    : "the state of " + manifest.optimizer) +
-                        ", the run needs that of " + options.optimizer +
-                        "; checkpoint.no_load_optim: true starts from its weights");
+  if (options.optimizer.empty()) return;
+  const std::string problem = optimizer_problem(manifest, options.optimizer, options.has_state);
+  if (!problem.empty()) throw CheckpointError(folder.string() + ": " + problem);
 }
 
 }  // namespace
-
-CheckpointChoice checkpoints_at(const fs::path& given) {
-  const fs::path path = plain_path(given);
-  if (fs::exists(path / kManifestName)) return {{path}, ""};
-  refuse_foreign(path);
-  if (is_iteration(path)) {
-    throw CheckpointError((path / kManifestName).string() +
-                          ": not there: this checkpoint is not complete");
-  }
-  CheckpointChoice choice;
-  std::vector<int64_t> steps = list_iterations(path);
-  std::ranges::reverse(steps);
-  const auto pointed = read_pointer(path);
-  if (const auto at = std::ranges::find(steps, pointed.value_or(-1)); at != steps.end()) {
-    std::rotate(steps.begin(), at, at + 1);
-  } else if (!steps.empty()) {
-    choice.note = (path / kPointerName).string() +
-                  (pointed ? ": names step " + std::to_string(*pointed) + ", which is not there"
-                           : ": missing or no number") +
-                  "; the newest complete checkpoint is taken";
-  }
-  if (steps.empty()) {
-    throw CheckpointError(
-        path.string() + (is_hf_folder(path) ? ": is a Hugging Face folder already"
-                                            : ": holds no checkpoint and no Hugging Face weights"));
-  }
-  for (const int64_t step : steps) choice.folders.push_back(path / iteration_name(step));
-  if (!fs::exists(choice.folders.front() / kManifestName)) refuse_foreign(choice.folders.front());
-  return choice;
-}
-
-std::string compare_with_model(const Manifest& manifest, const std::vector<ParamSpec>& model) {
-  std::vector<std::string> missing, surplus, misshapen;
-  std::set<std::string> known;
-  for (const ParamSpec& spec : model) {
-    if (!spec.tied_to.empty()) continue;
-    known.insert(spec.name);
-    const auto stored = manifest.weights.find(spec.name);
-    if (stored == manifest.weights.end()) {
-      missing.push_back(spec.name);
-    } else if (stored->second.shape != spec.shape) {
-      misshapen.push_back(spec.name + " is " + shape_text(stored->second.shape) +
-                          ", the model has " + shape_text(spec.shape));
-    }
-  }
-  for (const auto& [name, tensor] : manifest.weights) {
-    if (!known.contains(name)) surplus.push_back(name);
-  }
-  std::string report;
-  list_names(report, "missing", missing);
-  list_names(report, "not in the model", surplus);
-  list_names(report, "of another shape", misshapen);
-  return report;
-}
 
 LoadedCheckpoint load_checkpoint(const LoadOptions& options, const std::vector<ParamSpec>& model,
                                  ParamTable& table, const OptimizerState& optimizer,

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "tessera/checkpoint/manifest.h"
 #include "tessera/checkpoint/stored_rows.h"
 #include "tessera/comm/device_mesh.h"
 #include "tessera/layout/model_spec.h"
+#include "tessera/storage/checkpoint_choice.h"
+#include "tessera/storage/manifest.h"
 
 namespace tessera {
 
@@ -25,20 +26,6 @@ struct LoadedCheckpoint {
   std::filesystem::path folder;
   Manifest manifest;  // no files, weights or state
 };
-
-/// Folders to try, best first, and what is odd about them (or empty).
-struct CheckpointChoice {
-  std::vector<std::filesystem::path> folders;
-  std::string note;
-};
-
-/// The one that `path` is; of a folder of several what the pointer names, then from the newest
-/// down. Throws CheckpointError when there is none, naming what is there (a MindFormers checkpoint
-/// is recognised).
-CheckpointChoice checkpoints_at(const std::filesystem::path& path);
-
-/// Everything in which a checkpoint does not fit `model`, as one text; empty: it fits.
-std::string compare_with_model(const Manifest& manifest, const std::vector<ParamSpec>& model);
 
 /// Reads this rank's boxes. A damaged checkpoint among several is passed over, and said; a damaged
 /// one that was asked for by name, or one that does not fit the model, is CheckpointError on all

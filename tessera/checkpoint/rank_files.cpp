@@ -2,8 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tessera/checkpoint/safetensors.h"
+#include "tessera/storage/iteration_folder.h"
 
 namespace tessera {
 namespace {
@@ -73,7 +74,7 @@ Manifest RankFiles::write(const std::filesystem::path& folder) const {
     for (const StoredRow& row : file.rows) {
       SafetensorsEntry entry;
       entry.name = name_in_file(row);
-      entry.dtype = row.value.scalar_type();
+      entry.dtype = element_type(row.value.scalar_type());
       entry.shape = row.box.sizes;
       entries.push_back(std::move(entry));
     }
@@ -88,7 +89,7 @@ Manifest RankFiles::write(const std::filesystem::path& folder) const {
     for (size_t i = 0; i < file.rows.size(); ++i) {
       const StoredRow& row = file.rows[i];
       StoredTensor& tensor = tensors[row.name];
-      tensor.dtype = row.value.scalar_type();
+      tensor.dtype = element_type(row.value.scalar_type());
       tensor.shape = row.shape;
       tensor.parts.push_back({fragment.files.size() - 1, offsets[i], row.box});
     }

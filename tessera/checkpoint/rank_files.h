@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/checkpoint/manifest.h"
 #include "tessera/checkpoint/stored_rows.h"
+#include "tessera/storage/manifest.h"
 
 namespace tessera {
 

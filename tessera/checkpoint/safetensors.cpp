@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/checkpoint/element_scalar.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr uint64_t kLargestHeader = 100'000'000;  // the limit of the reference implementation
 // Runs of a box that lie closer together than this are read in one go with what is between them.
 constexpr uint64_t kGapWorthReading = 16 * 1024;
 constexpr uint64_t kReadBuffer = 4 * 1024 * 1024;
@@ -33,56 +33,25 @@ std::string to_text(const std::vector<int64_t>& numbers) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw CheckpointError(path_.string() + ": cannot be opened: " + reason());
-  try {
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      throw CheckpointError(path_.string() + ": not a file");
-    }
-    const auto size = static_cast<uint64_t>(status.st_size);
-    if (size < 8) {
-      throw CheckpointError(path_.string() +
-                            ": not a sound safetensors file: " + std::to_string(size) + " bytes");
-    }
-    unsigned char length_bytes[8];
-    read_bytes(0, 8, reinterpret_cast<char*>(length_bytes), "its header");
-    uint64_t length = 0;
-    for (size_t i = 8; i-- > 0;) length = length << 8 | length_bytes[i];
-    if (length > kLargestHeader || length > size - 8) {
-      throw CheckpointError(path_.string() + ": not a sound safetensors file: header of " +
-                            std::to_string(length) + " bytes in a file of " + std::to_string(size));
-    }
-    std::string text(length, '\0');
-    read_bytes(8, length, text.data(), "its header");
-    data_start_ = 8 + length;
-    SafetensorsHeader header = parse_safetensors_header(text, size - data_start_, path_);
-    metadata_ = std::move(header.metadata);
-    for (SafetensorsEntry& entry : header.entries) {
-      std::string name = entry.name;
-      entries_.emplace(std::move(name), std::move(entry));
-    }
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : SafetensorsFile(read_safetensors_header(path)) {}
+
+SafetensorsFile::SafetensorsFile(SafetensorsHeaderFile header) : header_(std::move(header)) {
+  descriptor_ = ::open(path().c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) throw CheckpointError(path().string() + ": cannot be opened: " + reason());
 }
 
 SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      data_start_(other.data_start_),
-      entries_(std::move(other.entries_)),
-      metadata_(std::move(other.metadata_)) {}
+    : header_(std::move(other.header_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 SafetensorsFile::~SafetensorsFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
-  const auto found = entries_.find(name);
-  if (found == entries_.end()) throw CheckpointError(path_.string() + ": no tensor '" + name + "'");
+  const auto found = header_.entries.find(name);
+  if (found == header_.entries.end())
+    throw CheckpointError(path().string() + ": no tensor '" + name + "'");
   return found->second;
 }
 
@@ -92,7 +61,7 @@ void SafetensorsFile::read_bytes(uint64_t offset, uint64_t count, char* out,
     const ssize_t got = ::pread(descriptor_, out, count, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      throw CheckpointError(path_.string() + ": " + what +
+      throw CheckpointError(path().string() + ": " + what +
                             " cannot be read: " + (got == 0 ? "the file ends early" : reason()));
     }
     out += got;
@@ -115,13 +84,13 @@ at::Tensor SafetensorsFile::read_box(const std::string& name, const Box& box) co
              box.offsets[dim] <= shape[dim] - box.sizes[dim];
   }
   if (!inside) {
-    throw CheckpointError(path_.string() + ": '" + name + "' of shape " + to_text(shape) +
+    throw CheckpointError(path().string() + ": '" + name + "' of shape " + to_text(shape) +
                           " has no part " + to_text(box.sizes) + " at " + to_text(box.offsets));
   }
-  at::Tensor out = at::empty(box.sizes, at::TensorOptions().dtype(found.dtype));
+  at::Tensor out = at::empty(box.sizes, at::TensorOptions().dtype(scalar_type(found.dtype)));
   if (out.numel() == 0) return out;
 
-  const uint64_t element = c10::elementSize(found.dtype);
+  const uint64_t element = static_cast<uint64_t>(size_of(found.dtype));
   uint64_t run = element;       // bytes that lie together in the file
   size_t outer = shape.size();  // dimensions [0, outer) count the runs
   while (outer > 0) {
@@ -142,7 +111,7 @@ at::Tensor SafetensorsFile::read_box(const std::string& name, const Box& box) co
       flat += index * stride;
       stride *= static_cast<uint64_t>(shape[dim]);
     }
-    return data_start_ + found.begin + flat * element;
+    return header_.data_start + found.begin + flat * element;
   };
 
   auto* to = static_cast<char*>(out.mutable_data_ptr());
@@ -191,7 +160,7 @@ void SafetensorsWriter::append(const at::Tensor& piece) {
   }
   TESSERA_CHECK(current_ < entries_.size(), path_.string(), ": more data than entries");
   const SafetensorsEntry& entry = entries_[current_];
-  const at::Tensor values = piece.detach().to(at::kCPU, entry.dtype).contiguous();
+  const at::Tensor values = piece.detach().to(at::kCPU, scalar_type(entry.dtype)).contiguous();
   TESSERA_CHECK(in_entry_ + values.nbytes() <= entry.bytes(), entry.name,
                 ": a piece reaches beyond it");
   write_bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());

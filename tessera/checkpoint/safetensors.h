@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tessera/base/box.h"
-#include "tessera/checkpoint/block_sums.h"
-#include "tessera/checkpoint/durable_file.h"
-#include "tessera/checkpoint/safetensors_header.h"
+#include "tessera/storage/block_sums.h"
+#include "tessera/storage/durable_file.h"
+#include "tessera/storage/safetensors_header.h"
 
 namespace tessera {
 
@@ -19,16 +19,16 @@ namespace tessera {
 /// Everything throws CheckpointError that names the file (and the tensor).
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(std::filesystem::path path);
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(SafetensorsHeaderFile header);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&& other) noexcept;
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-  const SafetensorsMetadata& metadata() const { return metadata_; }
-  const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
-  bool contains(const std::string& name) const { return entries_.contains(name); }
+  const std::filesystem::path& path() const { return header_.path; }
+  const SafetensorsMetadata& metadata() const { return header_.metadata; }
+  const std::map<std::string, SafetensorsEntry>& entries() const { return header_.entries; }
   const SafetensorsEntry& entry(const std::string& name) const;
 
   /// The whole tensor, or the part of it in `box`, in the type of the file.
@@ -38,11 +38,8 @@ class SafetensorsFile {
  private:
   void read_bytes(uint64_t offset, uint64_t count, char* out, const std::string& what) const;
 
-  std::filesystem::path path_;
+  SafetensorsHeaderFile header_;
   int descriptor_ = -1;
-  uint64_t data_start_ = 0;
-  std::map<std::string, SafetensorsEntry> entries_;
-  SafetensorsMetadata metadata_;
 };
 
 /// Writes a .safetensors file front to back, so that no more than the piece at hand is in memory.

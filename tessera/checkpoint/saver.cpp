@@ -11,34 +11,15 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/agree.h"
-#include "tessera/checkpoint/block_sums.h"
 #include "tessera/comm/gather_text.h"
+#include "tessera/storage/block_sums.h"
+#include "tessera/storage/retention.h"
 
 namespace tessera {
 namespace {
 
 // The steps that go on have the processors first. On Linux this holds for the calling thread alone.
 void step_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10); }
-
-void remove_iterations(const std::filesystem::path& root, const std::vector<int64_t>& steps) {
-  for (const int64_t step : steps) {
-    try {
-      remove_iteration(root, step);
-    } catch (const CheckpointError& error) {
-      log_warning(error.what());  // the new one is complete all the same
-    }
-  }
-}
-
-// A run that was ended before it removed what save_max leaves no room for.
-void keep_the_newest(const std::filesystem::path& root, int64_t keep, std::vector<int64_t>& kept) {
-  const std::vector<int64_t> there = list_iterations(root);
-  std::erase_if(kept, [&](int64_t step) { return std::ranges::find(there, step) == there.end(); });
-  const auto surplus = std::max<int64_t>(0, static_cast<int64_t>(kept.size()) - keep);
-  const std::vector<int64_t> removed(kept.begin(), kept.begin() + surplus);
-  remove_iterations(root, removed);
-  kept.erase(kept.begin(), kept.begin() + surplus);
-}
 
 void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
   const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
@@ -82,10 +63,7 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
   agree(world, [this] {
     if (mesh_.rank() != 0) return;
     lock_ = std::make_unique<FolderLock>(options_.root);
-    for (const std::string& name : remove_leftovers(options_.root)) {
-      log_warning((options_.root / name).string() + ": left by a run that was ended; removed");
-    }
-    keep_the_newest(options_.root, options_.keep, options_.kept);
+    options_.kept = tidy_for_run(options_.root, options_.keep, std::move(options_.kept));
     warn_of_others(options_.root, options_.kept);
   });
   const std::string holder = broadcast_text(0, world, lock_ ? lock_->holder() : "");

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "tessera/checkpoint/iteration_folder.h"
-#include "tessera/checkpoint/manifest.h"
 #include "tessera/checkpoint/rank_files.h"
 #include "tessera/checkpoint/stored_rows.h"
 #include "tessera/comm/device_mesh.h"
+#include "tessera/storage/iteration_folder.h"
+#include "tessera/storage/manifest.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
-#include "tessera/checkpoint/name_lists.h"
+#include "tessera/storage/name_lists.h"
 
 namespace tessera {
 

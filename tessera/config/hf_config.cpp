@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tessera/base/lfs_pointer.h"
 #include "tessera/config/fields/key_groups.h"
 
 namespace tessera {
@@ -129,15 +130,33 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
   }
 }
 
+std::string model_type_of(const Value& document, const FamilyTable& families,
+                          const std::string& otherwise) {
+  if (const Value* type = document.find("model_type"); type && !type->text.empty()) {
+    return type->text;
+  }
+  if (const Value* names = document.find("architectures")) {
+    for (const Value& name : names->items) {
+      if (const auto family = families.find_architecture(name.text)) return family->model_type;
+    }
+  }
+  return otherwise;
+}
+
 }  // namespace
 
 std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const FamilyTable& families,
-                                         std::vector<Issue>& issues) {
+                                         const std::string& otherwise, std::vector<Issue>& issues) {
   const std::string path = (std::filesystem::path(directory) / "config.json").string();
+  auto hf = std::make_unique<HfConfig>();
+  hf->document.source = {path, 0};
+  if (const std::string problem = lfs_pointer_problem(path); !problem.empty()) {
+    report(issues, hf->document, "", problem);
+    return nullptr;
+  }
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
-  auto hf = std::make_unique<HfConfig>();
   const size_t before = issues.size();
   std::string json = text.str();
   if (json.starts_with("\xEF\xBB\xBF")) json.erase(0, 3);  // a byte-order mark
@@ -147,7 +166,13 @@ std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const Fam
     report(issues, hf->document, "", "must be a JSON object");
     return nullptr;
   }
-  if (const Value* type = hf->document.find("model_type")) hf->model_type = type->text;
+  hf->model_type = model_type_of(hf->document, families, otherwise);
+  if (hf->model_type.empty()) {
+    report(issues, hf->document, "model.model_type",
+           "is not there, and architectures names no known family; put it there, or give "
+           "model.model_type, one of " +
+               families.names());
+  }
   hf->family = families.find(hf->model_type);
   refuse_foreign(hf->document, issues);
   collect(*hf, "model", hf->document, hf->keys, issues);

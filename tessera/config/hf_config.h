@@ -23,8 +23,9 @@ struct HfConfig {
   std::vector<Given> keys;
 };
 
-/// Reads `directory`/config.json. What is wrong with it is appended to `issues`.
+/// Reads `directory`/config.json. What is wrong with it is appended to `issues`. A config.json
+/// without model_type is of the family that its `architectures` names, else of `otherwise`.
 std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const FamilyTable& families,
-                                         std::vector<Issue>& issues);
+                                         const std::string& otherwise, std::vector<Issue>& issues);
 
 }  // namespace tessera

@@ -96,28 +96,35 @@ class Loader {
     }
   }
 
-  void load_model() {
-    std::unique_ptr<HfConfig> hf;
-    if (const std::string& path = config().checkpoint.load_path; !path.empty()) {
-      std::error_code error;
-      if (!std::filesystem::is_directory(path, error)) {
-        if (const Given* key = find("checkpoint.load_path")) {
-          report(*key, "no such folder (" + path + ")");
-        }
-      } else if (is_hf_folder(path)) {
-        hf = read_hf_config(path, families_, result_.issues);
-      } else if (const std::string folder = checkpoint_with_config(path); !folder.empty()) {
-        // Only fills in: whether the model is the checkpoint's is told when that is read.
-        std::vector<Issue> ignored;
-        hf = read_hf_config(folder, families_, ignored);
-        if (has_errors(ignored)) hf.reset();
-        from_checkpoint_ = true;
-      }
+  // The config.json of what the run starts from; null when there is none. Whether the folder is
+  // there, and what is in it, is told elsewhere (check_weights).
+  std::unique_ptr<HfConfig> read_published(const std::string& type_of_file) {
+    const std::string& path = config().checkpoint.load_path;
+    if (path.empty()) return nullptr;
+    if (is_hf_folder(path)) {
+      return read_hf_config(path, families_, type_of_file, result_.issues);
     }
+    std::string folder = checkpoint_with_config(path);
+    std::error_code error;
+    if (config().checkpoint.resume == "auto" && !std::filesystem::exists(path, error)) {
+      folder = checkpoint_with_config(save_directory(config()));  // it is not read any more
+    }
+    if (folder.empty()) return nullptr;
+    // Only fills in: whether the model is the checkpoint's is told when that is read.
+    std::vector<Issue> ignored;
+    auto hf = read_hf_config(folder, families_, type_of_file, ignored);
+    if (has_errors(ignored)) hf.reset();
+    from_checkpoint_ = true;
+    return hf;
+  }
+
+  void load_model() {
+    std::string type = type_of_file();
+    const std::unique_ptr<HfConfig> hf = read_published(type);
     const bool any = std::ranges::any_of(keys_, is_model);
     if (!any && !hf) return;
 
-    const std::string type = model_type(hf.get());
+    if (hf) type = agreed_type(type, *hf);
     const auto family = families_.find(type);
     config().model = family_defaults(family);
     if (hf && hf->model_type == type) take_hf(*hf);
@@ -146,8 +153,8 @@ class Loader {
     }
   }
 
-  // From the YAML's two names and the config.json, which must agree.
-  std::string model_type(const HfConfig* hf) {
+  // From the YAML's two names, which must agree.
+  std::string type_of_file() {
     const Given* type_key = find("model.model_type");
     const Given* class_key = find("model.architectures");
     std::string type = text_of("model.model_type");
@@ -165,15 +172,15 @@ class Loader {
     } else if (!type.empty() && !from_class.empty() && from_class != type) {
       report(*type_key, "does not fit architectures = " + class_name);
     }
-    if (type.empty()) type = from_class;
-    if (hf && !hf->model_type.empty()) {
-      if (type.empty()) {
-        type = hf->model_type;
-      } else if (!from_checkpoint_ && type != hf->model_type && families_.find(type)) {
-        const Given& at = type_key ? *type_key : *class_key;
-        report(at,
-               "does not fit model_type = " + hf->model_type + " of " + hf->document.source.file);
-      }
+    return type.empty() ? from_class : type;
+  }
+
+  std::string agreed_type(const std::string& type, const HfConfig& hf) {
+    if (type.empty() || type == hf.model_type) return hf.model_type;
+    if (!from_checkpoint_ && !hf.model_type.empty() && families_.find(type)) {
+      const Given* key = find("model.model_type");
+      report(key ? *key : *find("model.architectures"),
+             "does not fit model_type = " + hf.model_type + " of " + hf.document.source.file);
     }
     return type;
   }
@@ -207,12 +214,7 @@ class Loader {
         continue;
       }
       if (field.type->read(*ours->value, field.address(from_yaml))) continue;  // reported later
-      if (leaves_out_prediction(field, from_yaml)) {
-        report(*ours, "the " + display(*key.value) + " layers of multi-token prediction of " +
-                          key.value->source.file + " are not used, nor their tensors");
-        result_.issues.back().severity = Severity::kNote;
-        continue;
-      }
+      if (leaves_out_prediction(field, from_yaml)) continue;
       if (!field.type->equal(field.address(config()), field.address(from_yaml))) {
         std::string where = key.value->source.file;
         if (key.value->source.line > 0) where += ":" + std::to_string(key.value->source.line);

@@ -37,7 +37,10 @@ std::string resolve_path(const std::string& directory, const std::string& path) 
 
 std::string resolve_prefix(const std::string& directory, const std::string& prefix) {
   return resolve(directory, prefix, [](const fs::path& beside) {
-    return is_there(beside.string() + ".idx") || is_there(beside.string() + ".bin");
+    // A file of that name is refused later; the message then names the one beside the file.
+    std::error_code error;
+    return is_there(beside.string() + ".idx") || is_there(beside.string() + ".bin") ||
+           fs::is_regular_file(beside, error);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tessera/base/error.h"
+#include "tessera/base/lfs_pointer.h"
 #include "tessera/data/hash.h"
 #include "tessera/data/unaligned.h"
 
@@ -61,6 +62,11 @@ IndexedDataset::IndexedDataset(const std::string& prefix)
   const auto refuse = [](const std::string& file, const auto&... what) {
     throw ConfigError(file + ": " + detail::concat(what...));
   };
+  for (const std::string& file : {idx, prefix + ".bin"}) {
+    if (const std::string problem = lfs_pointer_problem(file); !problem.empty()) {
+      refuse(file, problem);
+    }
+  }
   if (idx_.size() < kHeaderBytes) {
     refuse(idx, "the header needs ", kHeaderBytes, " bytes, the file has ", idx_.size());
   }

@@ -6,6 +6,7 @@
 #include "tessera/base/log.h"
 #include "tessera/config/load.h"
 #include "tessera/planner/data_plan.h"
+#include "tessera/planner/weights_check.h"
 #include "tessera/rules/checker.h"
 #include "tessera/rules/derive.h"
 #include "tessera/rules/presence.h"
@@ -38,13 +39,19 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   Preflight result;
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
   result.issues = validate(loaded, options.world, options.ranks_per_node, options.families);
+  WeightsCheck weights = check_weights(loaded.config, loaded.provenance, result.ok());
+  result.of_checkpoint =
+      options.to_run && result.ok() && weights.of_checkpoint && has_errors(weights.issues);
   std::vector<Issue> missing = check_presence(loaded.config, loaded.provenance);
   const bool data_there = std::ranges::none_of(
       missing, [](const Issue& issue) { return issue.field.starts_with("train_dataset."); });
+  append(missing, std::move(weights.absent));
   if (!options.to_run) {
     for (Issue& issue : missing) issue.severity = Severity::kWarning;
   }
+  result.of_checkpoint &= !has_errors(missing);
   append(result.issues, std::move(missing));
+  append(result.issues, std::move(weights.issues));
   if (result.ok()) result.dims = derive_dims(loaded.config, options.world);
   if (result.ok() && data_there) check_data(loaded, result);
   result.config = std::move(loaded.config);
@@ -60,7 +67,9 @@ void report_or_throw(const Preflight& checked, const std::string& path) {
   if (!errors.empty()) {
     const std::string count =
         errors.size() == 1 ? "one error" : std::to_string(errors.size()) + " errors";
-    throw ConfigError(count + " in " + path + "\n" + format_issues(errors));
+    const std::string text = count + " in " + path + "\n" + format_issues(errors);
+    if (checked.of_checkpoint) throw CheckpointError(text);
+    throw ConfigError(text);
   }
   if (!others.empty()) log_info(format_issues(others));
 }

@@ -19,6 +19,7 @@ struct Preflight {
   ParallelDims dims;
   std::optional<DataPlan> data;  // of token files that are there, if nothing else was wrong
   std::vector<Issue> issues;
+  bool of_checkpoint = false;  // the errors are about a checkpoint that the run was to go on from
 
   bool ok() const { return !has_errors(issues); }
 };
@@ -27,8 +28,8 @@ struct Preflight {
 struct PreflightOptions {
   int64_t world = 1;
   int64_t ranks_per_node = 0;  // 0: unknown
-  /// A run follows: token files or a device that are not there are errors. Otherwise (a plan) they
-  /// are warnings. All other checks are the same.
+  /// A run follows: token files, weights, room on the disk or a device that are not there are
+  /// errors. Otherwise (a plan) they are warnings. All other checks are the same.
   bool to_run = true;
   FamilyTable families = builtin_families();  // that a model may be of
 };
@@ -38,7 +39,8 @@ struct PreflightOptions {
 Preflight preflight(const std::string& path, const std::vector<std::string>& overrides,
                     const PreflightOptions& options);
 
-/// Writes warnings and notes to standard error. Throws ConfigError with all errors, if any.
+/// Writes warnings and notes to standard error. Throws ConfigError with all errors, if any;
+/// CheckpointError when they are about a checkpoint.
 void report_or_throw(const Preflight& checked, const std::string& path);
 
 }  // namespace tessera

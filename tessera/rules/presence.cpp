@@ -14,6 +14,30 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
+// Why `prefix`.idx and `prefix`.bin are no pair of files; empty: both are there.
+std::string missing_at(const std::string& prefix) {
+  for (const char* suffix : {".idx", ".bin"}) {
+    if (is_file(prefix + suffix)) continue;
+    for (const std::string_view ending : {".bin", ".idx"}) {
+      const std::string shorter(prefix, 0, prefix.size() - std::min(ending.size(), prefix.size()));
+      if (prefix.ends_with(ending) && (is_file(shorter + ".bin") || is_file(shorter + ".idx"))) {
+        return "names the prefix of a .bin and an .idx file, without the ending: " + shorter;
+      }
+    }
+    std::error_code error;
+    if (std::filesystem::is_directory(prefix, error)) {
+      return prefix + " is a folder; what is named is the prefix of a .bin and an .idx file";
+    }
+    if (is_file(prefix)) {
+      return prefix + " is no token file; `tessera preprocess --input " + prefix +
+             " --output PREFIX` makes PREFIX.bin and PREFIX.idx from text";
+    }
+    return "no such file: " + prefix + suffix +
+           "; `tessera preprocess` makes token files from text";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<Issue> check_presence(const Config& config, const Provenance& provenance) {
@@ -30,12 +54,8 @@ std::vector<Issue> check_presence(const Config& config, const Provenance& proven
     if (!*list) continue;
     std::string problem;
     for (const std::string& prefix : parse_blend(**list, problem).prefixes) {
-      for (const char* suffix : {".idx", ".bin"}) {
-        if (!is_file(prefix + suffix)) {
-          check.error(path, "no such file: " + prefix + suffix +
-                                "; `tessera preprocess` makes token files from text");
-          break;
-        }
+      if (const std::string missing = missing_at(prefix); !missing.empty()) {
+        check.error(path, missing);
       }
     }
   }

@@ -7,9 +7,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/load.h"
-#include "tessera/checkpoint/tokenizer_files.h"
 #include "tessera/comm/gather_text.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
@@ -18,6 +16,10 @@
 #include "tessera/config/writer.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/parallel/initialize.h"
+#include "tessera/storage/checkpoint_choice.h"
+#include "tessera/storage/published_weights.h"
+#include "tessera/storage/retention.h"
+#include "tessera/storage/tokenizer_files.h"
 #include "tessera/train/load_weights.h"
 
 namespace tessera {
@@ -77,13 +79,6 @@ Texts mathematics(const Config& config) {
 OptimizerTable known_optimizers(const OptimizerConfig& optimizer) {
   if (!optimizer.kind || builtin_optimizers().find(optimizer.type)) return builtin_optimizers();
   return builtin_optimizers().with(*optimizer.kind);
-}
-
-// Whether the optimizer keeps a tensor of any parameter between its updates.
-bool keeps_state(const Config& config) {
-  return std::ranges::any_of(model_spec(config.model), [&](const ParamSpec& spec) {
-    return !config.optimizer.kind->slots(config.optimizer, spec.role).empty();
-  });
 }
 
 std::string changed_mathematics(const Manifest& manifest, const Config& config,
@@ -157,19 +152,18 @@ RunPosition RunCheckpoints::position(const RunState& state) const {
 }
 
 RunState RunCheckpoints::start() {
-  const std::string& path = config_.checkpoint.load_path;
+  const StartingPoint start = same_start();
   RunState state;
   state.next = updates_.at(0);
   state.last_batch = state.next.batch;
-  if (config_.checkpoint.resume == "auto" && own_is_there()) {
-    state = resume(save_directory(config_), true);  // a run goes on as a whole
-  } else if (path.empty()) {
+  if (start.path.empty()) {
     initialize(model_, config_);
-  } else if (is_hf_folder(std::filesystem::path(path))) {
-    load_hf_weights(model_, config_, path);
-    if (has_tokenizer(path)) tokenizer_ = path;
+  } else if (!start.own && holds_published_weights(start.path)) {
+    load_hf_weights(model_, config_, start.path);
+    if (has_tokenizer(start.path)) tokenizer_ = start.path;
   } else {
-    state = resume(path, !config_.checkpoint.no_load_optim);
+    // Its own checkpoints: a run goes on as a whole.
+    state = resume(start.path, start.own || !config_.checkpoint.no_load_optim);
   }
   saved_step_ = state.next.step;
   const CheckpointConfig& checkpoint = config_.checkpoint;
@@ -191,16 +185,11 @@ RunState RunCheckpoints::start() {
 }
 
 // Rank 0 looks, so that all ranks do the same.
-bool RunCheckpoints::own_is_there() const {
-  const std::filesystem::path root = save_directory(config_);
-  bool found = false;
-  if (mesh_.rank() == 0) {
-    for (const int64_t step : list_iterations(root)) {
-      std::error_code error;
-      found |= std::filesystem::exists(root / iteration_name(step) / kManifestName, error);
-    }
-  }
-  return broadcast_text(0, mesh_[Axis::kWorld], found ? "yes" : "no") == "yes";
+StartingPoint RunCheckpoints::same_start() const {
+  const StartingPoint start = mesh_.rank() == 0 ? starting_point(config_) : StartingPoint{};
+  const std::string text =
+      broadcast_text(0, mesh_[Axis::kWorld], (start.own ? "+" : "-") + start.path.string());
+  return {text.substr(1), text.starts_with('+')};
 }
 
 // Where the update after `before` lies. A batch of one size that is another one now counts its
@@ -278,8 +267,7 @@ RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
     }
   }
   if (same_folder(loaded.folder.parent_path(), save_directory(config_))) {
-    kept_ = loaded.manifest.superseded;  // it may have been ended before it removed these
-    kept_.insert(kept_.end(), loaded.manifest.kept.begin(), loaded.manifest.kept.end());
+    kept_ = checkpoints_of_run(loaded.manifest);
   }
   return state;
 }

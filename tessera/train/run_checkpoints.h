@@ -15,6 +15,7 @@
 #include "tessera/data/update_sequence.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/parallel/parallel_model.h"
+#include "tessera/storage/starting_point.h"
 
 namespace tessera {
 
@@ -49,7 +50,7 @@ class RunCheckpoints {
 
  private:
   RunPosition position(const RunState& state) const;
-  bool own_is_there() const;  // a complete checkpoint in the folder that this run saves into
+  StartingPoint same_start() const;  // the same on every rank
   RunState resume(const std::string& path, bool with_optimizer);
   RunState go_on(const RunPosition& before, const std::string& from) const;
   void save(const RunState& state);

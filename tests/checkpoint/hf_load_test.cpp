@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tessera/base/error.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tests/support/temp_dir.h"
 
 namespace tessera {
@@ -22,7 +23,7 @@ at::Tensor numbered(const std::vector<int64_t>& shape, double first) {
 void write_file(const std::filesystem::path& path, const Named& tensors) {
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, value] : tensors) {
-    entries.push_back({name, value.scalar_type(), value.sizes().vec()});
+    entries.push_back({name, element_type(value.scalar_type()), value.sizes().vec()});
   }
   SafetensorsWriter writer(path, entries);
   for (const auto& [name, value] : tensors) writer.append(value);
@@ -68,7 +69,7 @@ std::string error_of(const std::filesystem::path& folder, const std::vector<Para
 TEST(HfWeights, ReadsBoxesInTheTypeThatIsAskedFor) {
   const test::TempDir folder;
   write_file(folder.path() / "model.safetensors", sound_model());
-  EXPECT_TRUE(is_hf_folder(folder.path()));
+  EXPECT_TRUE(holds_published_weights(folder.path()));
   const HfWeights weights(folder.path(), kModel);
   const at::Tensor part =
       weights.read_box("model.layers.0.up.weight", {{2, 1}, {3, 2}}, at::kDouble);

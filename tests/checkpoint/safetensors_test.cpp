@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tessera/base/error.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tests/support/temp_dir.h"
 
 namespace tessera {
@@ -42,10 +43,11 @@ TEST(Safetensors, WritesAndReadsEveryType) {
                                           at::kByte,   at::kBool};
   std::vector<SafetensorsEntry> entries;
   for (const auto type : types) {
-    entries.push_back({"t_" + std::string(*safetensors_name(type)), type, {3, 5}});
+    entries.push_back(
+        {"t_" + std::string(name_of(element_type(type))), element_type(type), {3, 5}});
   }
-  entries.push_back({"scalar", at::kFloat, {}});
-  entries.push_back({"empty", at::kFloat, {0, 4}});
+  entries.push_back({"scalar", ElementType::kF32, {}});
+  entries.push_back({"empty", ElementType::kF32, {0, 4}});
   {
     SafetensorsWriter writer(path, entries, {{"format", "pt"}, {"note", "Grüße \"x\""}});
     for (const auto type : types) writer.append(numbered({3, 5}, type));
@@ -56,7 +58,7 @@ TEST(Safetensors, WritesAndReadsEveryType) {
   EXPECT_EQ(file.metadata().at("note"), "Grüße \"x\"");
   EXPECT_EQ(file.entries().size(), entries.size());
   for (const auto type : types) {
-    const at::Tensor got = file.read("t_" + std::string(*safetensors_name(type)));
+    const at::Tensor got = file.read("t_" + std::string(name_of(element_type(type))));
     EXPECT_EQ(got.scalar_type(), type);
     EXPECT_TRUE(at::equal(got, numbered({3, 5}, type)));
   }
@@ -78,7 +80,7 @@ TEST(Safetensors, BoxesAreReadExactly) {
   const std::vector<std::vector<int64_t>> shapes{{17}, {9, 31}, {4, 6, 10}, {5, 20000}};
   std::vector<SafetensorsEntry> entries;
   for (const auto& shape : shapes) {
-    entries.push_back({"t" + std::to_string(shape[0]), at::kFloat, shape});
+    entries.push_back({"t" + std::to_string(shape[0]), ElementType::kF32, shape});
   }
   SafetensorsWriter writer(path, entries);
   for (const auto& shape : shapes) writer.append(numbered(shape, at::kFloat));
@@ -108,7 +110,7 @@ TEST(Safetensors, BoxesAreReadExactly) {
 TEST(Safetensors, ABoxBeyondTheTensorIsRefused) {
   const test::TempDir folder;
   const auto path = folder.path() / "a.safetensors";
-  SafetensorsWriter writer(path, {{"t", at::kFloat, {4, 3}}});
+  SafetensorsWriter writer(path, {{"t", ElementType::kF32, {4, 3}}});
   writer.append(at::ones({4, 3}));
   writer.close();
   const SafetensorsFile file(path);
@@ -122,7 +124,8 @@ TEST(Safetensors, ABoxBeyondTheTensorIsRefused) {
 TEST(Safetensors, PiecesAndCasts) {
   const test::TempDir folder;
   const auto path = folder.path() / "a.safetensors";
-  SafetensorsWriter writer(path, {{"a", at::kBFloat16, {6, 2}}, {"b", at::kFloat, {2}}});
+  SafetensorsWriter writer(path,
+                           {{"a", ElementType::kBF16, {6, 2}}, {"b", ElementType::kF32, {2}}});
   const at::Tensor values = numbered({6, 2}, at::kDouble);
   writer.append(values.narrow(0, 0, 4));
   writer.append(values.narrow(0, 4, 2));
@@ -135,12 +138,12 @@ TEST(Safetensors, AFileAppearsWholeOrNotAtAll) {
   const test::TempDir folder;
   const auto path = folder.path() / "a.safetensors";
   {
-    SafetensorsWriter writer(path, {{"a", at::kFloat, {2}}, {"b", at::kFloat, {2}}});
+    SafetensorsWriter writer(path, {{"a", ElementType::kF32, {2}}, {"b", ElementType::kF32, {2}}});
     writer.append(at::ones({2}));
     EXPECT_THROW(writer.close(), InternalError);
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  EXPECT_THROW(SafetensorsWriter(folder.path() / "none" / "a", {{"a", at::kFloat, {2}}}),
+  EXPECT_THROW(SafetensorsWriter(folder.path() / "none" / "a", {{"a", ElementType::kF32, {2}}}),
                CheckpointError);
 }
 
@@ -196,7 +199,8 @@ TEST(Safetensors, DamagedHeadersAreNamed) {
 TEST(Safetensors, NoByteCanCrashTheReader) {
   const test::TempDir folder;
   const auto path = folder.path() / "a.safetensors";
-  SafetensorsWriter writer(path, {{"ab", at::kFloat, {2, 3}}, {"c", at::kHalf, {1}}}, {{"k", "v"}});
+  SafetensorsWriter writer(path, {{"ab", ElementType::kF32, {2, 3}}, {"c", ElementType::kF16, {1}}},
+                           {{"k", "v"}});
   writer.append(at::ones({2, 3}));
   writer.append(at::ones({1}));
   writer.close();
@@ -220,7 +224,7 @@ TEST(Safetensors, NoByteCanCrashTheReader) {
 TEST(Safetensors, AFileThatShrinksIsAnErrorNotASignal) {
   const test::TempDir folder;
   const auto path = folder.path() / "a.safetensors";
-  SafetensorsWriter writer(path, {{"t", at::kFloat, {1000}}});
+  SafetensorsWriter writer(path, {{"t", ElementType::kF32, {1000}}});
   writer.append(at::ones({1000}));
   writer.close();
   const SafetensorsFile file(path);

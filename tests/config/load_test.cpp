@@ -69,6 +69,27 @@ TEST(Paths, MissingTokenFilesAreNamed) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
+TEST(Paths, APrefixIsNoFileAndNoFolder) {
+  TempDir dir;
+  for (const char* name : {"a.idx", "a.bin", "t.jsonl", "d/x"}) dir.write(name, "");
+  const auto said = [&](const std::string& path) {
+    const ConfigResult result =
+        load_config(dir.write("x.yaml", std::string(kBase)),
+                    {"train_dataset.dataloader.config.data_path=[" + path + "]"});
+    return format_issues(check_presence(result.config, result.provenance));
+  };
+  EXPECT_EQ(said("a"), "");
+  for (const std::string& given :
+       std::vector<std::string>{"a.bin", "a.idx", dir.path() + "/a.bin"}) {
+    EXPECT_THAT(said(given), HasSubstr("names the prefix of a .bin and an .idx file, without the "
+                                       "ending: " +
+                                       dir.path() + "/a\n"));
+  }
+  EXPECT_THAT(said("t.jsonl"), HasSubstr("`tessera preprocess --input " + dir.path() + "/t.jsonl"));
+  EXPECT_THAT(said(dir.path() + "/d"), HasSubstr("/d is a folder"));
+  EXPECT_THAT(said(".bin"), HasSubstr("no such file: "));
+}
+
 TEST(HfConfig, FillsInWhatTheFileLeavesOut) {
   TempDir dir;
   const ConfigResult result = load_with(dir, kLlama, "  seq_length: 128\n");
@@ -172,10 +193,30 @@ TEST(HfConfig, TwoNamesOfOneThingMustSayTheSame) {
               HasError("factor", "contradicts factor = 2.0"));
 }
 
-TEST(HfConfig, AMissingFolderIsRefused) {
+TEST(HfConfig, ItsFamilyIsNamedSomewhere) {
+  TempDir dir;
+  const std::string sizes = R"("vocab_size": 512, "hidden_size": 64)";
+  const ConfigResult by_class =
+      load_with(dir, R"({"architectures": ["LlamaForCausalLM"], )" + sizes + "}", "");
+  EXPECT_TRUE(by_class.ok()) << format_issues(by_class.issues);
+  EXPECT_EQ(by_class.config.model.model_type, "llama");
+  EXPECT_EQ(by_class.config.model.hidden_size, 64);
+  const ConfigResult by_file = load_with(dir, "{" + sizes + "}", "  model_type: qwen3\n");
+  EXPECT_TRUE(by_file.ok()) << format_issues(by_file.issues);
+  EXPECT_EQ(by_file.config.model.hidden_size, 64);
   EXPECT_THAT(
-      load_config_text("checkpoint: {load_path: nowhere}", "x.yaml", "/nonexistent", {}).issues,
-      HasError("checkpoint.load_path", "no such folder"));
+      load_with(dir, "{" + sizes + "}", "").issues,
+      HasError("model.model_type", "is not there, and architectures names no known family"));
+  EXPECT_THAT(load_with(dir, R"({"model_type": [1], )" + sizes + "}", "").issues,
+              HasError("model.model_type", "is not there"));
+}
+
+TEST(HfConfig, APointerOfGitLfsIsCalledThat) {
+  TempDir dir;
+  EXPECT_THAT(
+      load_with(dir, "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n", "")
+          .issues,
+      HasError("", "is a pointer of Git LFS"));
 }
 
 TEST(LoadConfig, ADeviceThatIsNotThere) {

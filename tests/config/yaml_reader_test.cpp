@@ -155,6 +155,34 @@ TEST(YamlReader, AFileThatIsNoDictIsRefused) {
   EXPECT_EQ(only_issue("hello"), "x.yaml:1: the document must be a dict of sections, not str");
 }
 
+// The library reads these as documents without end.
+TEST(YamlReader, ACommaOutsideOfBracketsIsRefused) {
+  const std::string rule =
+      "not valid YAML: nothing of YAML begins there; a ',' stands outside of brackets";
+  EXPECT_EQ(only_issue(","), "x.yaml:1: " + rule);
+  EXPECT_EQ(only_issue("# x\n, a"), "x.yaml:2: " + rule);
+  EXPECT_EQ(only_issue("--- ,"), "x.yaml:1: " + rule);
+  EXPECT_EQ(only_issue("%YAML 1.2\n---\n,"), "x.yaml:3: " + rule);
+  EXPECT_EQ(only_issue("{\"training\": {\"steps\": 1}},\n"), "x.yaml:1: " + rule);
+  EXPECT_EQ(only_issue("training: {steps: 1}\n...\n,"), "x.yaml:3: " + rule);
+  EXPECT_EQ(only_issue("&a ,"), "x.yaml:1: " + rule);
+  EXPECT_EQ(only_issue("!t ,"), "x.yaml:1: " + rule);
+  for (const char* value : {",", ", a", "[1],", "{a: 1},"}) {
+    const std::string set = std::string("training.steps=") + value;
+    EXPECT_EQ(only_issue("", {set}), "--set " + set + ": " + rule);
+  }
+  EXPECT_EQ(only_issue("training: {steps: 1},\noutput_dir: x\n"),
+            "x.yaml:1: not valid YAML: end of map not found; a ',' stands outside of brackets");
+}
+
+TEST(YamlReader, OneDocumentIsRead) {
+  EXPECT_TRUE(only_issue("---\ntraining: {steps: 1}\n...\n").empty());
+  EXPECT_EQ(only_issue("training: {steps: 1}\n---\ntraining: {steps: 2}\n"),
+            "x.yaml: holds several documents (---); one is read");
+  EXPECT_EQ(only_issue("training: {steps: 1}\n---\n---\n---\n,"),
+            "x.yaml: holds several documents (---); one is read");
+}
+
 TEST(YamlReader, NullLeavesKeysOfOpenSectionsOut) {
   const ConfigResult result = read(
       "model: {model_type: llama, first_k_dense_replace: null, head_dim: null}\n"

@@ -12,8 +12,9 @@
 #include <thread>
 
 #include "tessera/checkpoint/checkpoint_reader.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tessera/checkpoint/inspect.h"
-#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/storage/iteration_folder.h"
 #include "tests/support/case_path.h"
 #include "tests/support/child_process.h"
 #include "tests/support/run_program.h"
@@ -72,7 +73,7 @@ void expect_same_weights_and_state(const fs::path& folder, const fs::path& refer
   for (const auto member : {&Manifest::weights, &Manifest::state}) {
     for (const auto& [name, stored] : b.manifest().*member) {
       const Box whole{std::vector<int64_t>(stored.shape.size(), 0), stored.shape};
-      at::Tensor x = at::empty(stored.shape, at::dtype(stored.dtype));
+      at::Tensor x = at::empty(stored.shape, at::dtype(scalar_type(stored.dtype)));
       at::Tensor y = at::empty_like(x);
       a.read_box((a.manifest().*member).at(name), whole, x);
       b.read_box(stored, whole, y);

@@ -9,7 +9,7 @@
 #include <memory>
 #include <sstream>
 
-#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/storage/iteration_folder.h"
 #include "tests/support/case_path.h"
 #include "tests/support/child_process.h"
 #include "tests/support/json_files.h"

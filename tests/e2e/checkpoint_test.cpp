@@ -9,8 +9,9 @@
 
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
-#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/checkpoint/element_scalar.h"
 #include "tessera/config/load.h"
+#include "tessera/storage/iteration_folder.h"
 #include "tessera/train/run.h"
 #include "tests/e2e/layout.h"
 #include "tests/e2e/run_trainer.h"
@@ -64,7 +65,7 @@ void expect_continues(const RunRecord& run, const RunRecord& whole, double toler
 }
 
 at::Tensor whole_tensor(CheckpointReader& reader, const StoredTensor& stored) {
-  at::Tensor tensor = at::empty(stored.shape, at::dtype(stored.dtype));
+  at::Tensor tensor = at::empty(stored.shape, at::dtype(scalar_type(stored.dtype)));
   reader.read_box(stored, {std::vector<int64_t>(stored.shape.size(), 0), stored.shape}, tensor);
   return tensor;
 }
@@ -277,7 +278,8 @@ TEST(Resume, NarrowWeightsKeepTheirMasters) {
       run_until(resumed(layout, narrow + std::vector<std::string>{save_to(root.path()), every(2)},
                         "llama_adamw32"),
                 layout.ranks, 4);
-  EXPECT_EQ(read_manifest(root / iteration_name(2)).weights.at("lm_head.weight").dtype, at::kFloat);
+  EXPECT_EQ(read_manifest(root / iteration_name(2)).weights.at("lm_head.weight").dtype,
+            ElementType::kF32);
   const auto run =
       run_until(resumed(layout,
                         narrow + std::vector<std::string>{load_from(root / iteration_name(2)),

@@ -190,14 +190,14 @@ TEST(Export, ShardsIndexDtypeAndTokenizer) {
   EXPECT_THAT(said, HasSubstr("1 tokenizer files"));
   EXPECT_EQ(bytes_of(folder / "model" / "tokenizer.json"), "{\"a\": 1}");
   const auto index = read_json(folder / "model" / "model.safetensors.index.json");
-  const auto files = hf_weight_files(folder / "model");
+  const auto files = published_weight_files(folder / "model");
   EXPECT_GT(files.size(), 2u);
   uint64_t total = 0;
   for (const fs::path& file : files) {
     EXPECT_LE(fs::file_size(file), 110'000u);
     const SafetensorsFile shard(file);
     for (const auto& [name, entry] : shard.entries()) {
-      EXPECT_EQ(entry.dtype, at::kBFloat16);
+      EXPECT_EQ(entry.dtype, ElementType::kBF16);
       EXPECT_EQ(index.at("weight_map").at(name), file.filename().string());
       total += entry.bytes();
     }

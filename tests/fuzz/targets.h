@@ -24,6 +24,12 @@ void read_yaml(std::string_view input);
 void read_overrides(std::string_view input);
 // config.json of a Hugging Face folder.
 void read_config_json(std::string_view input);
+// A file of weights: as it is, and as a header in front of as many bytes as its first two say.
+void read_weights(std::string_view input);
+// model.safetensors.index.json beside two files of weights, "a" and "b".
+void read_weight_index(std::string_view input);
+// manifest.json of a checkpoint: as it is, and with its checksum put right.
+void read_manifest_text(std::string_view input);
 // A token file's .idx: two bytes of length of the .bin, then the .idx.
 void read_token_index(std::string_view input);
 // What `tessera preprocess` is given: a text, JSON lines, something compressed.

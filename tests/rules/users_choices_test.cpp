@@ -52,10 +52,7 @@ std::vector<Issue> read_with(const std::string& config_json, const std::vector<s
 
 TEST(Published, MultiTokenPredictionMayBeLeftOut) {
   const auto issues = read_with(kPublished, {"model.num_nextn_predict_layers=0"});
-  EXPECT_THAT(issues, HasNoErrors());
-  ASSERT_EQ(issues.size(), 1u);
-  EXPECT_EQ(issues[0].severity, Severity::kNote);
-  EXPECT_THAT(issues[0].rule, HasSubstr("are not used"));
+  EXPECT_TRUE(issues.empty()) << format_issues(issues);
   EXPECT_THAT(read_with(kPublished, {"model.num_nextn_predict_layers=2"}),
               HasError("model.num_nextn_predict_layers", "must agree"));
 }

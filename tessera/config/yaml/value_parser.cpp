@@ -3,6 +3,7 @@
 
 #include "tessera/config/yaml/disguised.h"
 #include "tessera/config/yaml/value.h"
+#include "tessera/config/yaml/yaml_documents.h"
 
 namespace tessera {
 namespace {
@@ -154,22 +155,28 @@ class Converter {
   bool overflowed_ = false;
 };
 
+// The library does not name the sign at which it ends.
+bool is_comma(const std::string& text, const YAML::Mark& mark) {
+  return !mark.is_null() && static_cast<size_t>(mark.pos) < text.size() &&
+         text[static_cast<size_t>(mark.pos)] == ',';
+}
+
 Value parse(const std::string& text, const std::string& name, bool with_lines,
             std::vector<Issue>& issues) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
+    const int documents = count_documents(text);
+    if (documents > 1) {
       Issue issue;
       issue.source = {name, 0};
       issue.rule = "holds several documents (---); one is read";
       issues.push_back(issue);
     }
-    if (documents.empty()) {
+    if (documents == 0) {
       Value empty;
       empty.source = {name, 0};
       return empty;
     }
-    return Converter(text, name, with_lines, issues).convert(documents.front(), "", 0);
+    return Converter(text, name, with_lines, issues).convert(YAML::Load(text), "", 0);
   } catch (const YAML::Exception& error) {
     Issue issue;
     issue.source = {name, with_lines && !error.mark.is_null() ? error.mark.line + 1 : 0};
@@ -177,6 +184,7 @@ Value parse(const std::string& text, const std::string& name, bool with_lines,
       issue.rule = "the document is too deep or too large";
     } else {
       issue.rule = "not valid YAML: " + error.msg;
+      if (is_comma(text, error.mark)) issue.rule += "; a ',' stands outside of brackets";
       hint_at_disguised(issue, text);
     }
     issues.push_back(issue);

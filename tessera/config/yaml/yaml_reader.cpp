@@ -170,7 +170,9 @@ void apply_override(Value& root, const std::string& assignment, std::vector<Issu
   const std::vector<std::string> path = split_path(std::string_view(assignment).substr(0, equals));
   if (std::ranges::any_of(path, &std::string::empty)) return report("must be section.field=value");
 
+  const size_t before = issues.size();
   Value value = parse_inline(assignment.substr(equals + 1), source.file, issues);
+  if (issues.size() > before) return;  // what it was to be is not known
   Value* section = open_section(root, path, source);
   if (!section) return report("goes through something that is no section");
   std::string name;
