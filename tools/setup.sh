@@ -24,6 +24,7 @@ packages=(
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
   libsentencepiece-dev sentencepiece
   zlib1g-dev libzstd-dev liblzma-dev libbz2-dev
+  libpcre2-dev libutf8proc-dev
   libgtest-dev libgmock-dev
 )
 [[ "${1:-}" == --checks ]] && packages+=(clang-format)
