@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   tessera::add_engine_commands(app, command);
   tessera::add_plan_command(app, command);
   tessera::add_data_commands(app, command);
+  tessera::add_tokenizer_commands(app, command);
   app.add_subcommand("launch",
                      "starts worker processes on this node, as msrun does (see launch --help)");
 

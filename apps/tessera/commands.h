@@ -12,5 +12,6 @@ using Command = std::function<int()>;
 void add_engine_commands(CLI::App& app, Command& command);  // train, parity, export
 void add_plan_command(CLI::App& app, Command& command);     // plan
 void add_data_commands(CLI::App& app, Command& command);    // preprocess, inspect
+void add_tokenizer_commands(CLI::App& app, Command& command);  // tokenize, train-tokenizer
 
 }  // namespace tessera

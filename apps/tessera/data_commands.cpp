@@ -37,12 +37,17 @@ void add_preprocess(CLI::App& app, Command& command) {
       ->required();
   preprocess_command->add_option("--output", options.output_prefix, "path without .bin and .idx")
       ->required();
-  preprocess_command->add_option("--tokenizer", flags->tokenizer, "byte, or sentencepiece:MODEL")
+  preprocess_command
+      ->add_option("--tokenizer", flags->tokenizer,
+                   "byte; sentencepiece:MODEL; a tokenizer.json, or a folder with one")
       ->capture_default_str();
   preprocess_command
       ->add_option("--json-key", options.source.json_key, "the text's field in a JSON line")
       ->capture_default_str();
   preprocess_command->add_flag("--append-eod", options.append_eod, "ends every document with EOD");
+  preprocess_command->add_flag("--add-special", options.add_special,
+                               "puts around every document what the tokenizer's template says, "
+                               "as BOS");
   preprocess_command->add_option("--workers", options.workers, "threads; the output is the same")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -30,9 +30,14 @@ class Encoder {
  public:
   Encoder(const PreprocessOptions& options, const Tokenizer& tokenizer)
       : options_(options), tokenizer_(tokenizer) {
+    if (options.add_special) tokenizer.around(before_, after_);
     if (!options.append_eod) return;
     eod_ = tokenizer.eod();
-    if (!eod_) throw ConfigError("the tokenizer has no end-of-document id to append");
+    if (!eod_) {
+      throw ConfigError(
+          "the tokenizer has no end-of-document id to append (eos_token of the "
+          "tokenizer_config.json beside a tokenizer.json)");
+    }
   }
 
   // Throws ConfigError on the first fault, if the options say so.
@@ -55,19 +60,36 @@ class Encoder {
  private:
   void add_document(std::string_view text, const DocumentFault& place, Encoded& encoded) const {
     const size_t before = encoded.ids.size();
-    tokenizer_.encode(text, encoded.ids);
-    if (encoded.ids.size() == before) {
-      encoded.left_out.push_back(place);
-      encoded.left_out.back().why = "no text";
-      encoded.left_out.back().empty = true;
+    encoded.ids.insert(encoded.ids.end(), before_.begin(), before_.end());
+    if (!encode(text, place, encoded)) {
+      encoded.ids.resize(before);
       return;
     }
+    encoded.ids.insert(encoded.ids.end(), after_.begin(), after_.end());
     if (eod_) encoded.ids.push_back(*eod_);
     encoded.lengths.push_back(encoded.ids.size() - before);
   }
 
+  // Whether the text gave tokens; if not, `left_out` says why.
+  bool encode(std::string_view text, const DocumentFault& place, Encoded& encoded) const {
+    const size_t before = encoded.ids.size();
+    DocumentFault fault = place;
+    try {
+      tokenizer_.encode(text, encoded.ids);
+      if (encoded.ids.size() > before) return true;
+      fault.why = "no text";
+      fault.empty = true;
+    } catch (const EncodeError& error) {
+      fault.why = detail::concat(error.what(), " (byte ", error.at() + 1, " of the text)");
+      if (options_.on_error == OnError::kStop) throw ConfigError(to_string(fault));
+    }
+    encoded.left_out.push_back(fault);
+    return false;
+  }
+
   const PreprocessOptions& options_;
   const Tokenizer& tokenizer_;
+  std::vector<int32_t> before_, after_;
   std::optional<int32_t> eod_;
 };
 

@@ -50,8 +50,7 @@ void AddedTokenFinder::add(std::string_view text, const AddedToken& token) {
 }
 
 int32_t AddedTokenFinder::child(int32_t node, char byte) const {
-  const auto found =
-      children_.find(static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(byte));
+  const auto found = children_.find(static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(byte));
   return found == children_.end() ? kNone : found->second;
 }
 

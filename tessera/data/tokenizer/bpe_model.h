@@ -58,9 +58,10 @@ class BpeModel {
   std::unordered_map<std::string, int32_t> vocabulary_;
   MergeTable merges_;
   std::unordered_map<std::string, int32_t> whole_words_;  // with ignore_merges, as words come
-  std::array<int32_t, 256> id_of_byte_{};      // of the letter (raw_bytes) or of <0xNN>; -1: none
-  std::vector<int32_t> id_of_character_;       // below U+10000; -1: none
-  std::string cut_mark_;  // words may be cut in front of it: no piece has it behind another character
+  std::array<int32_t, 256> id_of_byte_{};  // of the letter (raw_bytes) or of <0xNN>; -1: none
+  std::vector<int32_t> id_of_character_;   // below U+10000; -1: none
+  std::string
+      cut_mark_;  // words may be cut in front of it: no piece has it behind another character
 };
 
 }  // namespace tessera

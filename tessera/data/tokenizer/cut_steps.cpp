@@ -23,12 +23,8 @@ class Assembly {
       case SplitBehavior::kRemoved:
         if (!match) give(range);
         return;
-      case SplitBehavior::kIsolated:
-        give(range);
-        return;
-      case SplitBehavior::kContiguous:
-        join_or_begin(range, held_ && match == was_match_);
-        break;
+      case SplitBehavior::kIsolated: give(range); return;
+      case SplitBehavior::kContiguous: join_or_begin(range, held_ && match == was_match_); break;
       case SplitBehavior::kMergedWithPrevious:
         join_or_begin(range, held_ && match && !was_match_);
         break;
@@ -54,8 +50,8 @@ class Assembly {
   }
 
   void give(Span range) const {
-    emit_({part_.text.substr(range.begin, range.end - range.begin),
-           part_.first && range.begin == 0});
+    emit_(
+        {part_.text.substr(range.begin, range.end - range.begin), part_.first && range.begin == 0});
   }
 
   const TextPart& part_;
@@ -140,8 +136,8 @@ class MarkBlanks : public CutStep {
   void cut(const TextPart& part, RegexScratch&, EmitPart emit) const override {
     std::string text;
     text.reserve(part.text.size() + mark_.size());
-    const bool asked = scheme_ == PrependScheme::kAlways ||
-                       (scheme_ == PrependScheme::kFirst && part.first);
+    const bool asked =
+        scheme_ == PrependScheme::kAlways || (scheme_ == PrependScheme::kFirst && part.first);
     if (asked && !part.text.starts_with(' ') && !part.text.starts_with(mark_)) text = mark_;
     for (const char c : part.text) c == ' ' ? void(text += mark_) : void(text += c);
     const TextPart marked{text, part.first};

@@ -28,9 +28,9 @@ class JsonNode {
   /// Refuses a member of another name.
   void only(std::initializer_list<std::string_view> names) const;
 
-  std::string text() const;                        // this is a string
-  int64_t integer(int64_t least) const;            // this is an integer >= least
-  bool flag() const;                               // this is true or false
+  std::string text() const;              // this is a string
+  int64_t integer(int64_t least) const;  // this is an integer >= least
+  bool flag() const;                     // this is true or false
   std::string text(std::string_view name) const { return at(name).text(); }
   bool flag(std::string_view name, bool absent) const;
   /// A string of exactly one character; its code point.

@@ -84,8 +84,8 @@ void JsonTokenizer::read_added(const JsonNode& root) {
     if (!token.normalized) {
       in_text_.add(token.content, token);
     } else {
-      in_normalized_.add(
-          normalizer_ ? normalizer_->apply(token.content, scratch) : token.content, token);
+      in_normalized_.add(normalizer_ ? normalizer_->apply(token.content, scratch) : token.content,
+                         token);
     }
   }
 }
@@ -98,8 +98,7 @@ void JsonTokenizer::read_config(const std::string& path) {
   for (const auto& [name, id] : {std::pair{"eos_token", &eod_}, std::pair{"pad_token", &pad_}}) {
     const auto node = root.find(name);
     if (!node) continue;
-    const std::string token =
-        node->value().is_object() ? node->text("content") : node->text();
+    const std::string token = node->value().is_object() ? node->text("content") : node->text();
     *id = id_of(token);
     if (!*id) node->refuse("\"" + token + "\" is no token of the tokenizer.json");
   }
@@ -157,9 +156,7 @@ void JsonTokenizer::encode_part(std::string_view text, bool first,
 
 void JsonTokenizer::encode_words(std::string_view text, bool first, Scratch& scratch,
                                  std::vector<int32_t>& ids) const {
-  const auto on_word = [&](const TextPart& word) {
-    model_->encode(word.text, scratch.words, ids);
-  };
+  const auto on_word = [&](const TextPart& word) { model_->encode(word.text, scratch.words, ids); };
   pre_tokenizer_.cut({text, first}, scratch.regex, on_word);
 }
 
@@ -167,7 +164,8 @@ std::string JsonTokenizer::decode(std::span<const int32_t> ids, bool skip_specia
   std::vector<std::string> pieces;
   for (const int32_t id : ids) {
     if (skip_special && special_.contains(id)) continue;
-    if (const auto found = pieces_.find(id); found != pieces_.end()) pieces.push_back(found->second);
+    if (const auto found = pieces_.find(id); found != pieces_.end())
+      pieces.push_back(found->second);
   }
   std::string text;
   if (has_decoder_) {

@@ -39,7 +39,8 @@ class PreTokenizer {
   void cut(const TextPart& part, RegexScratch& scratch, EmitPart emit) const {
     run(0, part, scratch, emit);
   }
-  /// Words are to be spelled in byte letters (ByteLevel stands last); cut() leaves them as they are.
+  /// Words are to be spelled in byte letters (ByteLevel stands last); cut() leaves them as they
+  /// are.
   bool ends_in_bytes() const { return ends_in_bytes_; }
 
  private:

@@ -74,7 +74,8 @@ class Translation {
     }
     // Switches: m lets the dot match a newline, which is PCRE2's s.
     size_t end = 1;
-    while (end < rest.size() && std::string_view("imx-").find(rest[end]) != std::string::npos) ++end;
+    while (end < rest.size() && std::string_view("imx-").find(rest[end]) != std::string::npos)
+      ++end;
     if (end == 1 || end == rest.size() || (rest[end] != ':' && rest[end] != ')')) {
       refuse("a group of a kind that is not known", begin);
     }
@@ -113,24 +114,12 @@ class Translation {
     const char c = peek();
     ++at_;
     switch (c) {
-      case 's':
-        out_ += kSpace;
-        return;
-      case 'S':
-        out_ += "\\P{White_Space}";
-        return;
-      case 'w':
-        out_ += "[" + std::string(kWord) + "]";
-        return;
-      case 'W':
-        out_ += "[^" + std::string(kWord) + "]";
-        return;
-      case 'h':
-        out_ += "[" + std::string(kHex) + "]";
-        return;
-      case 'H':
-        out_ += "[^" + std::string(kHex) + "]";
-        return;
+      case 's': out_ += kSpace; return;
+      case 'S': out_ += "\\P{White_Space}"; return;
+      case 'w': out_ += "[" + std::string(kWord) + "]"; return;
+      case 'W': out_ += "[^" + std::string(kWord) + "]"; return;
+      case 'h': out_ += "[" + std::string(kHex) + "]"; return;
+      case 'H': out_ += "[^" + std::string(kHex) + "]"; return;
       case 'b':
       case 'B': {
         const std::string word = "[" + std::string(kWord) + "]";
@@ -144,11 +133,8 @@ class Translation {
       case 'Z':
       case 'G':
       case 'R':
-      case 'X':
-        out_ += {'\\', c};
-        return;
-      default:
-        character_escape(begin, c);
+      case 'X': out_ += {'\\', c}; return;
+      default: character_escape(begin, c);
     }
   }
 

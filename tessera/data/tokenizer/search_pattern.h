@@ -15,8 +15,7 @@ class SearchPattern {
  public:
   explicit SearchPattern(const JsonNode& node);
   /// A regex of our own.
-  explicit SearchPattern(std::string_view regex)
-      : regex_(std::make_shared<const Regex>(regex)) {}
+  explicit SearchPattern(std::string_view regex) : regex_(std::make_shared<const Regex>(regex)) {}
 
   /// The first match at `from` or behind it. Matches without a character do not count.
   std::optional<Span> find(std::string_view text, size_t from, RegexScratch& scratch) const;
@@ -24,7 +23,7 @@ class SearchPattern {
   std::string replace(std::string_view text, std::string_view content, RegexScratch& scratch) const;
 
  private:
-  std::string string_;                  // if there is no regex; never empty
+  std::string string_;  // if there is no regex; never empty
   std::shared_ptr<const Regex> regex_;
 };
 

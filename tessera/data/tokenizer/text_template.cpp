@@ -44,7 +44,8 @@ void add(const JsonNode& node, TextTemplate& text) {
   } else if (type == "ByteLevel") {
     node.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});  // moves no id
   } else {
-    node.at("type").refuse("\"" + type + "\" is not known: TemplateProcessing, ByteLevel, Sequence");
+    node.at("type").refuse("\"" + type +
+                           "\" is not known: TemplateProcessing, ByteLevel, Sequence");
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tessera/base/error.h"
 #include "tessera/data/text/utf8.h"
+#include "tessera/data/tokenizer/unicode_ages.h"
 
 namespace tessera {
 
@@ -31,24 +33,19 @@ bool is_plain(uint32_t c, NormalForm form) {
 
 int options_of(NormalForm form) {
   switch (form) {
-    case NormalForm::kNfc:
-      return UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    case NormalForm::kNfd:
-      return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
-    case NormalForm::kNfkc:
-      return UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT;
-    case NormalForm::kNfkd:
-      return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
+    case NormalForm::kNfc: return UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    case NormalForm::kNfd: return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+    case NormalForm::kNfkc: return UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT;
+    case NormalForm::kNfkd: return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
   }
   return 0;
 }
 
 void append_normal_form(NormalForm form, std::string_view text, std::string& out) {
   utf8proc_uint8_t* made = nullptr;
-  const auto size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &made,
-                   static_cast<utf8proc_option_t>(options_of(form)));
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                 static_cast<utf8proc_ssize_t>(text.size()), &made,
+                                 static_cast<utf8proc_option_t>(options_of(form)));
   if (size < 0) {
     std::free(made);
     throw ConfigError(std::string("utf8proc: ") + utf8proc_errmsg(size));
@@ -85,7 +82,8 @@ bool is_punctuation(uint32_t c) {
            (c >= 123 && c <= 126);
   }
   const auto kind = category(c);
-  return kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO;
+  const bool today = kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO;
+  return today != is_in(kOtherPunctuation, c);
 }
 
 bool is_word_character(uint32_t c) {
@@ -122,28 +120,32 @@ std::string_view stripped(std::string_view text, bool left, bool right) {
 std::string normal_form(NormalForm form, std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  size_t done = 0;        // what is in `out`
-  size_t before = 0;      // where the last plain character begins
-  size_t run_begin = 0;   // of others, with the plain character in front of them
+  size_t done = 0;       // what is in `out`
+  size_t run_begin = 0;  // of characters that may change, with the plain one in front of them
   bool in_run = false;
+  const auto close_run = [&](size_t end) {
+    out.append(text.substr(done, run_begin - done));
+    append_normal_form(form, text.substr(run_begin, end - run_begin), out);
+    done = end;
+    in_run = false;
+  };
+  size_t before = 0;  // where the last plain character begins
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    const bool plain = is_plain(next_code_point(text, at), form);
-    if (plain && in_run) {
-      out.append(text.substr(done, run_begin - done));
-      append_normal_form(form, text.substr(run_begin, begin - run_begin), out);
-      done = begin;
-      in_run = false;
-    } else if (!plain && !in_run) {
+    const uint32_t c = next_code_point(text, at);
+    if (is_plain(c, form)) {
+      if (in_run) close_run(begin);
+      before = begin;
+    } else if (is_in(kInertInNormalForms, c)) {
+      if (in_run) close_run(begin);
+      before = at;  // nothing joins with it
+    } else if (!in_run) {
       run_begin = std::max(done, before);
       in_run = true;
     }
-    if (plain) before = begin;
   }
-  const size_t rest = in_run ? run_begin : text.size();
-  out.append(text.substr(done, rest - done));
-  if (in_run) append_normal_form(form, text.substr(rest), out);
-  return out;
+  if (in_run) close_run(text.size());
+  return out.append(text.substr(done));
 }
 
 }  // namespace tessera

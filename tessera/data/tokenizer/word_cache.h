@@ -61,8 +61,8 @@ class WordCache {
     size_t place = hash % kSlots;
     while (slots_[place].used) place = (place + 1) % kSlots;
     slots_[place] = {static_cast<uint32_t>(words_.size()), static_cast<uint32_t>(ids_.size()),
-                     static_cast<uint32_t>(hash >> 32), static_cast<uint16_t>(word.size()),
-                     static_cast<uint8_t>(ids.size()), true};
+                     static_cast<uint32_t>(hash >> 32),    static_cast<uint16_t>(word.size()),
+                     static_cast<uint8_t>(ids.size()),     true};
     words_.insert(words_.end(), word.begin(), word.end());
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     ++count_;
