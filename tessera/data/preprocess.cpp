@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
-#include <exception>
 #include <filesystem>
-#include <future>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/data/batch_pipeline.h"
 #include "tessera/data/indexed_dataset.h"
+#include "tessera/data/mask_file.h"
 #include "tessera/data/text/skipped_log.h"
 
 namespace tessera {
@@ -93,49 +92,6 @@ class Encoder {
   std::optional<int32_t> eod_;
 };
 
-// Batches that are encoded on other threads while the inputs are read on. What take() gives keeps
-// the order of the inputs, and so do errors: the source's comes after what was read before it.
-class Pipeline {
- public:
-  Pipeline(DocumentSource& source, const Encoder& encoder, int64_t workers)
-      : source_(source),
-        encoder_(encoder),
-        workers_(static_cast<size_t>(std::max<int64_t>(1, workers))) {}
-
-  std::optional<Encoded> take() {
-    while (!ended_ && running_.size() < workers_) start_one();
-    if (running_.empty()) {
-      if (error_) std::rethrow_exception(error_);
-      return std::nullopt;
-    }
-    Encoded encoded = running_.front().get();
-    running_.pop_front();
-    return encoded;
-  }
-
- private:
-  void start_one() {
-    Batch batch;
-    try {
-      ended_ = !source_.next(batch);
-    } catch (...) {
-      error_ = std::current_exception();
-      ended_ = true;
-    }
-    if (ended_) return;
-    const auto policy = workers_ > 1 ? std::launch::async : std::launch::deferred;
-    running_.push_back(
-        std::async(policy, [this, batch = std::move(batch)] { return encoder_.run(batch); }));
-  }
-
-  DocumentSource& source_;
-  const Encoder& encoder_;
-  size_t workers_;
-  std::deque<std::future<Encoded>> running_;
-  std::exception_ptr error_;
-  bool ended_ = false;
-};
-
 // Puts batches into the output and the report.
 class Writer {
  public:
@@ -209,7 +165,8 @@ PreprocessReport preprocess(const PreprocessOptions& options, const Tokenizer& t
 
   PreprocessProgress state;
   state.bytes_total = source.input_bytes();
-  Pipeline pipeline(source, encoder, options.workers);
+  BatchPipeline<Encoded> pipeline(
+      source, [&](const Batch& batch) { return encoder.run(batch); }, options.workers);
   while (const std::optional<Encoded> encoded = pipeline.take()) {
     writer.add(*encoded);
     state.bytes_done += encoded->input_bytes;
@@ -220,6 +177,9 @@ PreprocessReport preprocess(const PreprocessOptions& options, const Tokenizer& t
   state.finished = true;
   if (progress) progress(state);
   writer.finish();
+  for (const char* ending : {".bin", ".idx"}) {  // of what stood there before
+    std::filesystem::remove(mask_prefix(options.output_prefix) + ending, ignored);
+  }
   report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;
