@@ -6,6 +6,7 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/data/chat/preprocess_chat.h"
 #include "tessera/data/inspect.h"
 #include "tessera/data/preprocess.h"
 #include "tessera/data/tokenizer.h"
@@ -17,14 +18,111 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct PreprocessFlags {
+  PreprocessOptions options;
+  std::string tokenizer = "byte";
+  std::string format = "auto";
+  std::string on_error = "stop";
+  std::string chat_template;  // empty: not given
+  int64_t seq_length = 0;
+  bool packing = false;
+  std::string too_long = "cut";
+};
+
+int preprocess_texts(const PreprocessFlags& flags) {
+  const PreprocessOptions& options = flags.options;
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(flags.tokenizer);
+  const PreprocessReport report = preprocess(options, *tokenizer, terminal_progress());
+  std::string text = fmt::format("{}.bin, .idx: {} documents, {} tokens in {:.1f} s; vocabulary {}",
+                                 options.output_prefix, report.documents, report.tokens,
+                                 report.seconds, tokenizer->vocab_size());
+  if (tokenizer->eod()) text += fmt::format(", eod {}", *tokenizer->eod());
+  if (tokenizer->pad()) text += fmt::format(", pad {}", *tokenizer->pad());
+  if (report.empty_documents > 0) {
+    text += fmt::format("; {} documents without text left out", report.empty_documents);
+  }
+  if (report.skipped > 0) {
+    text += fmt::format("\n{} documents skipped, all named in {}; the first:", report.skipped,
+                        skipped_path(options.output_prefix));
+    for (const std::string& place : report.first_skipped) text += "\n  " + place;
+  }
+  print_result(text + "\n");
+  return 0;
+}
+
+int preprocess_conversations(const PreprocessFlags& flags) {
+  if (flags.tokenizer == "byte" || flags.tokenizer.starts_with("sentencepiece:")) {
+    throw ConfigError("--tokenizer " + flags.tokenizer +
+                      ": conversations need a tokenizer.json, or a folder with one");
+  }
+  if (flags.options.append_eod || flags.options.add_special) {
+    throw ConfigError(std::string(flags.options.append_eod ? "--append-eod" : "--add-special") +
+                      ": the template of a conversation says what stands around it");
+  }
+  const std::string name = flags.chat_template == "auto" ? "" : flags.chat_template;
+  const ChatEncoder encoder(flags.tokenizer, name);
+  if (name.empty()) {
+    log_info("chat template " + encoder.template_name() + ", as the tokenizer's folder says");
+  }
+  ChatOptions options;
+  options.source = flags.options.source;
+  options.output_prefix = flags.options.output_prefix;
+  options.seq_length = flags.seq_length;
+  options.packing = flags.packing;
+  options.too_long = flags.too_long == "drop" ? TooLong::kDrop : TooLong::kCut;
+  options.workers = flags.options.workers;
+  options.on_error = flags.options.on_error;
+  const ChatReport report = preprocess_chat(options, encoder, terminal_progress());
+  std::string text = fmt::format(
+      "{0}.bin, .idx and {0}_mask.bin, .idx: {1} conversations in {2} rows, {3} tokens, {4} of "
+      "them "
+      "the assistant's, in {5:.1f} s; template {6}, vocabulary {7}",
+      options.output_prefix, report.conversations, report.rows, report.tokens, report.counted,
+      report.seconds, encoder.template_name(), encoder.tokenizer().vocab_size());
+  if (options.seq_length > 0 && options.packing) {
+    text += fmt::format("; {:.1f} % of the rows' places are filled",
+                        100.0 * static_cast<double>(report.tokens) /
+                            static_cast<double>(report.rows * (options.seq_length + 1)));
+  }
+  print_result(text + left_out_text(report) + "\n");
+  return 0;
+}
+
+int preprocess_inputs(PreprocessFlags& flags) {
+  DocumentSourceOptions& source = flags.options.source;
+  if (flags.format == "text") source.format = TextFormat::kBytes;
+  if (flags.format == "jsonl") source.format = TextFormat::kJsonLines;
+  if (flags.on_error == "skip") flags.options.on_error = OnError::kSkip;
+  source.say = log_info;
+  const bool chat = !flags.chat_template.empty() ||
+                    (source.format != TextFormat::kBytes && holds_conversations(source));
+  if (!chat && (flags.packing || flags.seq_length > 0)) {
+    throw ConfigError(std::string(flags.packing ? "--packing" : "--seq-length") +
+                      ": is for conversations; a text is cut when it is read");
+  }
+  return chat ? preprocess_conversations(flags) : preprocess_texts(flags);
+}
+
+void add_chat_flags(CLI::App& preprocess_command, PreprocessFlags& flags) {
+  preprocess_command.add_option(
+      "--chat-template", flags.chat_template,
+      "how a conversation is written (messages, prompt and completion, or instruction and output "
+      "in JSON lines): auto, as the tokenizer's folder says, or one of " +
+          chat_template_names());
+  preprocess_command
+      .add_option("--seq-length", flags.seq_length,
+                  "of conversations: a row has so many tokens and one more")
+      ->check(CLI::PositiveNumber);
+  preprocess_command.add_flag("--packing", flags.packing,
+                              "puts several conversations into a row, first-fit");
+  preprocess_command
+      .add_option("--too-long", flags.too_long, "what becomes of a conversation longer than a row")
+      ->check(CLI::IsMember({"cut", "drop"}))
+      ->capture_default_str();
+}
+
 void add_preprocess(CLI::App& app, Command& command) {
-  struct Flags {
-    PreprocessOptions options;
-    std::string tokenizer = "byte";
-    std::string format = "auto";
-    std::string on_error = "stop";
-  };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PreprocessFlags>();
   CLI::App* preprocess_command =
       app.add_subcommand("preprocess", "makes a token file (.bin and .idx) from text");
   PreprocessOptions& options = flags->options;
@@ -68,39 +166,17 @@ void add_preprocess(CLI::App& app, Command& command) {
                    "the longest line of JSON lines, and the longest text; bounds the memory")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  add_chat_flags(*preprocess_command, *flags);
   preprocess_command->footer(
       "Examples:\n"
       "  tessera preprocess --input a.txt b.txt --output data/text --tokenizer byte --append-eod\n"
       "  tessera preprocess --input c.jsonl.zst --json-key content --output data/c \\\n"
       "      --tokenizer sentencepiece:tokenizer.model --append-eod --workers 4\n"
+      "  tessera preprocess --input chat.jsonl --tokenizer model --seq-length 4096 --packing \\\n"
+      "      --output data/chat\n"
       "  jq -c '.[]' array.json | tessera preprocess --input - --output data/d --on-error skip");
-  preprocess_command->callback([flags, &command] {
-    command = [flags] {
-      const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(flags->tokenizer);
-      PreprocessOptions& options = flags->options;
-      if (flags->format == "text") options.source.format = TextFormat::kBytes;
-      if (flags->format == "jsonl") options.source.format = TextFormat::kJsonLines;
-      if (flags->on_error == "skip") options.on_error = OnError::kSkip;
-      options.source.say = log_info;
-      const PreprocessReport report = preprocess(options, *tokenizer, terminal_progress());
-      std::string text =
-          fmt::format("{}.bin, .idx: {} documents, {} tokens in {:.1f} s; vocabulary {}",
-                      flags->options.output_prefix, report.documents, report.tokens, report.seconds,
-                      tokenizer->vocab_size());
-      if (tokenizer->eod()) text += fmt::format(", eod {}", *tokenizer->eod());
-      if (tokenizer->pad()) text += fmt::format(", pad {}", *tokenizer->pad());
-      if (report.empty_documents > 0) {
-        text += fmt::format("; {} documents without text left out", report.empty_documents);
-      }
-      if (report.skipped > 0) {
-        text += fmt::format("\n{} documents skipped, all named in {}; the first:", report.skipped,
-                            skipped_path(options.output_prefix));
-        for (const std::string& place : report.first_skipped) text += "\n  " + place;
-      }
-      print_result(text + "\n");
-      return 0;
-    };
-  });
+  preprocess_command->callback(
+      [flags, &command] { command = [flags] { return preprocess_inputs(*flags); }; });
 }
 
 bool is_folder_or_weights(const fs::path& path) {

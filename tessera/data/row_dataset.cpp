@@ -63,7 +63,11 @@ SampleMarks RowDataset::marks(int64_t index) const {
     if (length == 0) continue;
     const auto part =
         std::span(marks.counts).subspan(static_cast<size_t>(done), static_cast<size_t>(length));
-    mask_ ? mask_->read(sequence, 0, part) : std::ranges::fill(part, uint8_t{1});
+    if (mask_) {
+      mask_->read(sequence, 0, part);
+    } else {
+      std::ranges::fill(part, uint8_t{1});
+    }
     part[0] = 0;  // no token of the same document is in front of it
     done += length;
     marks.document_ends.push_back(done);

@@ -79,13 +79,22 @@ bool Conversation::has_answer() const {
                       messages, [](const Message& message) { return message.role == "assistant"; });
 }
 
-std::optional<TextFault> read_conversation(std::string_view json, const std::string& text_key,
+std::optional<std::string> conversation_of(const Json& record, const std::string& text_key,
                                            Conversation& conversation) {
   conversation = {};
   try {
-    read(Json::parse(json), text_key, conversation);
+    read(record, text_key, conversation);
   } catch (const Wrong& wrong) {
-    return TextFault{wrong.why, 0};
+    return wrong.why;
+  }
+  return std::nullopt;
+}
+
+std::optional<TextFault> read_conversation(std::string_view json, const std::string& text_key,
+                                           Conversation& conversation) {
+  try {
+    const auto why = conversation_of(Json::parse(json), text_key, conversation);
+    if (why) return TextFault{*why, 0};
   } catch (const Json::parse_error& error) {
     return TextFault{"no JSON", error.byte > 0 ? error.byte - 1 : 0};
   } catch (const Json::exception& error) {

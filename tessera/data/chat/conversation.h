@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,10 @@ struct Conversation {
 /// first of these that is there counts. Returns what is wrong, if anything.
 std::optional<TextFault> read_conversation(std::string_view json, const std::string& text_key,
                                            Conversation& conversation);
+
+/// The same of a record that is read already. Returns why it is none, if it is none.
+std::optional<std::string> conversation_of(const nlohmann::json& record,
+                                           const std::string& text_key, Conversation& conversation);
 
 /// Whether a line of JSON is such a record and not only a text.
 bool is_conversation(std::string_view json, const std::string& text_key);
