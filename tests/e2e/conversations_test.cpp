@@ -69,7 +69,7 @@ TEST_F(Conversations, PackedOnesLoseTheSame) {
       }
       const Config config = load_case("sft_mask64", keys, ranks);
       const auto run = train(config, ranks, 1);
-      const auto& step = run->metrics.at(0);
+      const auto& step = run->steps.at(0);
       EXPECT_EQ(step.tokens, expected[name]["tokens"]) << name;
       EXPECT_NEAR(step.loss / expected[name]["loss"].get<double>(), 1.0, 1e-9) << name;
       EXPECT_NEAR(step.grad_norm / expected[name]["grad_norm"].get<double>(), 1.0, 1e-9) << name;
