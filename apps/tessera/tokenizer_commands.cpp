@@ -130,8 +130,11 @@ void add_train_tokenizer(CLI::App& app, Command& command) {
   train->add_option("--output", options.output, "folder of tokenizer.json")->required();
   train->add_option("--vocab-size", options.vocab_size, "tokens, special ones included")
       ->capture_default_str();
-  train->add_option("--words", options.words, "how text is cut into words, as that family does")
-      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2"}))
+  train
+      ->add_option("--words", options.words,
+                   "how text is cut into words: as GPT-2 does, or as newer models, with one or up "
+                   "to three digits a word")
+      ->check(CLI::IsMember({"gpt2", "digits1", "digits3"}))
       ->capture_default_str();
   train->add_option("--special", options.special,
                     "special tokens; the first ends documents (default: <|endoftext|>)");

@@ -30,9 +30,9 @@ Json byte_level(bool use_regex) {
 Json pre_tokenizer_of(const std::string& words) {
   if (words == "gpt2") return byte_level(true);
   std::string digits;
-  if (words == "llama3") digits = R"(\p{N}{1,3})";
-  if (words == "qwen2") digits = R"(\p{N})";
-  if (digits.empty()) throw ConfigError("words \"" + words + "\": must be gpt2, llama3 or qwen2");
+  if (words == "digits3") digits = R"(\p{N}{1,3})";
+  if (words == "digits1") digits = R"(\p{N})";
+  if (digits.empty()) throw ConfigError("words \"" + words + "\": must be gpt2, digits1 or digits3");
   const std::string pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)" + digits +
                               R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   const Json split = {{"type", "Split"},
