@@ -31,3 +31,12 @@ target_link_libraries(tessera_compression INTERFACE
 
 # Signatures of TESSERA_JOB_SECRET.
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+
+# Regex and normal forms of Unicode for tokenizers; neither has a CMake package in every Debian version.
+find_path(PCRE2_INCLUDE_DIR pcre2.h REQUIRED)
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+add_library(tessera_text INTERFACE)
+target_include_directories(tessera_text INTERFACE ${PCRE2_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR})
+target_link_libraries(tessera_text INTERFACE ${PCRE2_LIBRARY} ${UTF8PROC_LIBRARY})

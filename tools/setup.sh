@@ -4,6 +4,7 @@
 #   tools/setup.sh                the packages of a build, and libtorch into .deps/
 #   tools/setup.sh --checks       also what tools/check.sh uses
 #   tools/setup.sh --fuzz         also clang with libFuzzer
+#   tools/setup.sh --arrow        also the C++ libraries of Apache Arrow (pyarrow wheel), for parquet and arrow files
 #   tools/setup.sh --benchmarks   also Google Benchmark, for the programs in benchmarks/
 #
 # TESSERA_TORCH_DIR=<site-packages/torch> uses a torch that is installed already. A second run checks and ends
@@ -24,6 +25,7 @@ packages=(
   libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libsentencepiece-dev sentencepiece
   libssl-dev zlib1g-dev libzstd-dev liblzma-dev libbz2-dev
+  libpcre2-dev libutf8proc-dev
   libgtest-dev libgmock-dev
 )
 [[ "${1:-}" == --checks ]] && packages+=(clang-format)
@@ -95,6 +97,16 @@ check_loads() {
   "$program" || fail "libtorch in $torch does not load"
   rm -f "$program"
 }
+
+# Apache Arrow, for parquet and arrow files: libraries and headers only.
+if [[ "${1:-}" == --arrow && ! -e "$deps/pyarrow/include/arrow/api.h" ]]; then
+  mkdir -p "$wheels"
+  say "fetching the C++ libraries of pyarrow with pip"
+  download --no-deps pyarrow || { cat "$pip_log" >&2; fail "pip has no pyarrow for $(uname -m)"; }
+  unpack pyarrow/include $(python3 -m zipfile -l "$wheels"/pyarrow-*.whl | grep -oE '^pyarrow/lib(arrow|parquet|arrow_compute)\.so\.[0-9]+')
+  rm -rf "$wheels" "$pip_log"
+  say "Apache Arrow is in .deps/pyarrow"
+fi
 
 # An installed torch: checked, and what it lacks for compiling against its CUDA build fetched.
 if [[ -n "${TESSERA_TORCH_DIR:-}" ]]; then

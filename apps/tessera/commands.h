@@ -24,5 +24,10 @@ Command preprocess_command();
 Command inspect_command();
 Command export_command();
 Command convert_command();
+Command tokenize_command();
+Command train_tokenizer_command();
+
+/// The tokenizer that --tokenizer names, with ~ and $NAME of its path expanded.
+std::string tokenizer_of_flag(const std::string& name);
 
 }  // namespace tessera

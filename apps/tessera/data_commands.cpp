@@ -6,6 +6,7 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/data/chat/preprocess_chat.h"
 #include "tessera/data/inspect.h"
 #include "tessera/data/preprocess.h"
 #include "tessera/data/tokenizer.h"
@@ -22,6 +23,10 @@ struct PreprocessFlags {
   std::string tokenizer = "byte";
   std::string format = "auto";
   std::string on_error = "stop";
+  std::string chat_template;  // empty: not given
+  int64_t seq_length = 0;
+  bool packing = false;
+  std::string too_long = "cut";
 };
 
 std::vector<Flag> flags_of(PreprocessFlags& flags) {
@@ -44,7 +49,7 @@ std::vector<Flag> flags_of(PreprocessFlags& flags) {
        .path = true},
       {.name = "--tokenizer",
        .value = "NAME",
-       .help = "byte, or sentencepiece:MODEL",
+       .help = "byte; sentencepiece:MODEL; a tokenizer.json, or a folder with one",
        .target = &flags.tokenizer},
       {.name = "--json-key",
        .value = "KEY",
@@ -53,6 +58,9 @@ std::vector<Flag> flags_of(PreprocessFlags& flags) {
       {.name = "--append-eod",
        .help = "ends every document with EOD",
        .target = &options.append_eod},
+      {.name = "--add-special",
+       .help = "puts around every document what the tokenizer's template says, as BOS",
+       .target = &options.add_special},
       {.name = "--workers",
        .value = "N",
        .help = "threads; the output is the same",
@@ -76,26 +84,34 @@ std::vector<Flag> flags_of(PreprocessFlags& flags) {
        .help = "the longest line of JSON lines, and the longest text; bounds the memory",
        .target = &options.source.max_document_bytes,
        .least = 1},
+      {.name = "--chat-template",
+       .value = "NAME",
+       .help = "how a conversation is written (messages, prompt and completion, or instruction "
+               "and output in JSON lines): auto, as the tokenizer's folder says, or one of " +
+               chat_template_names(),
+       .target = &flags.chat_template},
+      {.name = "--seq-length",
+       .value = "N",
+       .help = "of conversations: a row has so many tokens and one more",
+       .target = &flags.seq_length,
+       .least = 1},
+      {.name = "--packing",
+       .help = "puts several conversations into a row, first-fit",
+       .target = &flags.packing},
+      {.name = "--too-long",
+       .value = "WAY",
+       .help = "what becomes of a conversation longer than a row",
+       .target = &flags.too_long,
+       .legal = {"cut", "drop"}},
   };
 }
 
-// Of sentencepiece:MODEL the model is a path.
-std::string tokenizer_with_path(const std::string& name) {
-  const size_t colon = name.find(':');
-  if (colon == std::string::npos) return name;
-  return name.substr(0, colon + 1) + path_of_flag("--tokenizer", name.substr(colon + 1));
-}
-
-int preprocess_texts(PreprocessFlags& flags) {
-  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(tokenizer_with_path(flags.tokenizer));
-  PreprocessOptions& options = flags.options;
-  if (flags.format == "text") options.source.format = TextFormat::kBytes;
-  if (flags.format == "jsonl") options.source.format = TextFormat::kJsonLines;
-  if (flags.on_error == "skip") options.on_error = OnError::kSkip;
-  options.source.say = log_info;
+int preprocess_texts(const PreprocessFlags& flags) {
+  const PreprocessOptions& options = flags.options;
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(tokenizer_of_flag(flags.tokenizer));
   const PreprocessReport report = preprocess(options, *tokenizer, terminal_progress());
   std::string text = fmt::format("{}.bin, .idx: {} documents, {} tokens in {:.1f} s; vocabulary {}",
-                                 flags.options.output_prefix, report.documents, report.tokens,
+                                 options.output_prefix, report.documents, report.tokens,
                                  report.seconds, tokenizer->vocab_size());
   if (tokenizer->eod()) text += fmt::format(", eod {}", *tokenizer->eod());
   if (tokenizer->pad()) text += fmt::format(", pad {}", *tokenizer->pad());
@@ -109,6 +125,59 @@ int preprocess_texts(PreprocessFlags& flags) {
   }
   print_result(text + "\n");
   return 0;
+}
+
+int preprocess_conversations(const PreprocessFlags& flags) {
+  if (flags.tokenizer == "byte" || flags.tokenizer.starts_with("sentencepiece:")) {
+    throw ConfigError("--tokenizer " + flags.tokenizer +
+                      ": conversations need a tokenizer.json, or a folder with one");
+  }
+  if (flags.options.append_eod || flags.options.add_special) {
+    throw ConfigError(std::string(flags.options.append_eod ? "--append-eod" : "--add-special") +
+                      ": the template of a conversation says what stands around it");
+  }
+  const std::string name = flags.chat_template == "auto" ? "" : flags.chat_template;
+  const ChatEncoder encoder(tokenizer_of_flag(flags.tokenizer), name);
+  if (name.empty()) {
+    log_info("chat template " + encoder.template_name() + ", as the tokenizer's folder says");
+  }
+  ChatOptions options;
+  options.source = flags.options.source;
+  options.output_prefix = flags.options.output_prefix;
+  options.seq_length = flags.seq_length;
+  options.packing = flags.packing;
+  options.too_long = flags.too_long == "drop" ? TooLong::kDrop : TooLong::kCut;
+  options.workers = flags.options.workers;
+  options.on_error = flags.options.on_error;
+  const ChatReport report = preprocess_chat(options, encoder, terminal_progress());
+  std::string text = fmt::format(
+      "{0}.bin, .idx and {0}_mask.bin, .idx: {1} conversations in {2} rows, {3} tokens, {4} of "
+      "them "
+      "the assistant's, in {5:.1f} s; template {6}, vocabulary {7}",
+      options.output_prefix, report.conversations, report.rows, report.tokens, report.counted,
+      report.seconds, encoder.template_name(), encoder.tokenizer().vocab_size());
+  if (options.seq_length > 0 && options.packing) {
+    text += fmt::format("; {:.1f} % of the rows' places are filled",
+                        100.0 * static_cast<double>(report.tokens) /
+                            static_cast<double>(report.rows * (options.seq_length + 1)));
+  }
+  print_result(text + left_out_text(report) + "\n");
+  return 0;
+}
+
+int preprocess_inputs(PreprocessFlags& flags) {
+  DocumentSourceOptions& source = flags.options.source;
+  if (flags.format == "text") source.format = TextFormat::kBytes;
+  if (flags.format == "jsonl") source.format = TextFormat::kJsonLines;
+  if (flags.on_error == "skip") flags.options.on_error = OnError::kSkip;
+  source.say = log_info;
+  const bool chat = !flags.chat_template.empty() ||
+                    (source.format != TextFormat::kBytes && holds_conversations(source));
+  if (!chat && (flags.packing || flags.seq_length > 0)) {
+    throw ConfigError(std::string(flags.packing ? "--packing" : "--seq-length") +
+                      ": is for conversations; a text is cut when it is read");
+  }
+  return chat ? preprocess_conversations(flags) : preprocess_texts(flags);
 }
 
 bool is_folder_or_weights(const fs::path& path) {
@@ -161,8 +230,10 @@ Command preprocess_command() {
       "  tessera preprocess --input a.txt b.txt --output data/text --tokenizer byte --append-eod\n"
       "  tessera preprocess --input c.jsonl.zst --json-key content --output data/c \\\n"
       "      --tokenizer sentencepiece:tokenizer.model --append-eod --workers 4\n"
+      "  tessera preprocess --input chat.jsonl --tokenizer model --seq-length 4096 --packing \\\n"
+      "      --output data/chat\n"
       "  jq -c '.[]' array.json | tessera preprocess --input - --output data/d --on-error skip",
-      [flags] { return preprocess_texts(*flags); }};
+      [flags] { return preprocess_inputs(*flags); }};
 }
 
 Command inspect_command() {

@@ -83,7 +83,16 @@ class Loader {
     CheckpointConfig& checkpoint = config().checkpoint;
     checkpoint.load_path = resolve_path(directory_, checkpoint.load_path);
     checkpoint.save_path = resolve_path(directory_, checkpoint.save_path);
-    DatasetConfig& data = config().train_dataset.dataloader.config;
+    DataloaderConfig& loader = config().train_dataset.dataloader;
+    if (loader.data_dir) loader.data_dir = resolve_path(directory_, *loader.data_dir);
+    if (loader.tokenizer) loader.tokenizer = resolve_path(directory_, *loader.tokenizer);
+    if (loader.data_files) {
+      for (std::string& file : *loader.data_files) {
+        file =
+            loader.data_dir ? resolve_path(*loader.data_dir, file) : resolve_path(directory_, file);
+      }
+    }
+    DatasetConfig& data = loader.config;
     if (data.path_to_cache) data.path_to_cache = resolve_path(directory_, *data.path_to_cache);
     for (auto* list :
          {&data.data_path, &data.train_data_path, &data.valid_data_path, &data.test_data_path}) {

@@ -53,6 +53,22 @@ void resolve_groups(ModelConfig& model, const IsGiven& given) {
   if (model.topk_group == 0 || !given("model.topk_group")) model.topk_group.reset();
 }
 
+// Rows of an HFDataLoader are token files of its own, read by the keys of those.
+void resolve_rows(Config& config) {
+  DataloaderConfig& loader = config.train_dataset.dataloader;
+  if (loader.type != "HFDataLoader") return;
+  for (const DataHandler& handler : loader.handler) {
+    if (handler.type == "PackingHandler") loader.packing = "pack";
+  }
+  if (loader.seq_length == 0) {
+    loader.seq_length =
+        loader.config.seq_length > 0 ? loader.config.seq_length : config.model.seq_length;
+  }
+  loader.config.seq_length = loader.seq_length;
+  loader.datasets_type = "SFTDataset";
+  if (!loader.packing.empty()) loader.config.create_compressed_eod_mask = true;
+}
+
 void resolve_model(Config& config, const IsGiven& given) {
   ModelConfig& model = config.model;
   if (!given("model.num_key_value_heads")) model.num_key_value_heads = model.num_attention_heads;
@@ -75,7 +91,8 @@ void resolve_model(Config& config, const IsGiven& given) {
   resolve_windows(model, given);
 
   const DatasetConfig& data = config.train_dataset.dataloader.config;
-  if (!given("model.seq_length") && given("train_dataset.dataloader.config.seq_length")) {
+  if (!given("model.seq_length") && (given("train_dataset.dataloader.config.seq_length") ||
+                                     given("train_dataset.dataloader.seq_length"))) {
     model.seq_length = data.seq_length;
   }
   if (data.create_compressed_eod_mask) model.use_eod_attn_mask_compression = true;
@@ -105,6 +122,7 @@ void set_lr_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule
 
 void resolve(Config& config, const OptimizerTable& optimizers, const IsGiven& given) {
   config.optimizer.kind = optimizers.find(config.optimizer.type);
+  resolve_rows(config);
   if (!config.model.model_type.empty()) resolve_model(config, given);
   resolve_schedule(config, given);
 }

@@ -22,6 +22,7 @@ bool is_idle(const Config& config, const Field& field) {
   if (field.effect != Effect::kHonoured) return true;
   const OptimizerKind* optimizer = config.optimizer.kind.get();
   if (optimizer && builtin_optimizers().is_key_of_others(path, *optimizer)) return true;
+  if (config.train_dataset.dataloader.type != "HFDataLoader" && holds(kRecordKeys, path)) return true;
   return (!config.model.has_latent_attention() &&
           (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
          (!config.model.is_moe() && holds(kExpertKeys, path));

@@ -106,4 +106,9 @@ int64_t BlendedDataset::read(int64_t index, std::span<int64_t> tokens) const {
   return datasets_[entry.dataset]->read(static_cast<int64_t>(entry.sample), tokens);
 }
 
+SampleMarks BlendedDataset::marks(int64_t index) const {
+  const BlendEntry entry = order_[index];
+  return datasets_[entry.dataset]->marks(static_cast<int64_t>(entry.sample));
+}
+
 }  // namespace tessera

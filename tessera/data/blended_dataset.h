@@ -40,6 +40,7 @@ class BlendedDataset : public SampleSource {
   int64_t size() const override { return size_; }
   int64_t sample_length() const override { return datasets_.front()->sample_length(); }
   int64_t read(int64_t index, std::span<int64_t> tokens) const override;
+  SampleMarks marks(int64_t index) const override;
 
   BlendEntry entry(int64_t index) const { return order_[index]; }
   const SampleSource& dataset(int64_t number) const {

@@ -7,7 +7,7 @@
 namespace tessera {
 
 SampleColumns make_columns(std::span<const int64_t> tokens, int64_t real,
-                           const ColumnOptions& options) {
+                           const ColumnOptions& options, const SampleMarks& marks) {
   TESSERA_CHECK(tokens.size() > 1 && real >= 0 && real <= static_cast<int64_t>(tokens.size()));
   const size_t s = tokens.size() - (options.add_extra_token ? 1 : 0);
   const auto read = static_cast<size_t>(real);
@@ -16,6 +16,20 @@ SampleColumns make_columns(std::span<const int64_t> tokens, int64_t real,
   const auto is_pad = [&](size_t i) { return i >= read || (has_pad && tokens[i] == options.pad); };
   const auto is_eod = [&](size_t i) {
     return options.eod >= 0 && i < read && tokens[i] == options.eod;
+  };
+
+  // Marked documents end there alone; one that stands by itself keeps what was made up behind it.
+  const bool marked = !marks.document_ends.empty();
+  const bool several = marks.document_ends.size() > 1;
+  size_t next_end = 0;
+  const auto ends_document = [&](size_t i) {
+    if (!marked) return is_eod(i);
+    if (next_end == marks.document_ends.size() ||
+        static_cast<int64_t>(i) + 1 != marks.document_ends[next_end]) {
+      return false;
+    }
+    ++next_end;
+    return several;
   };
 
   SampleColumns columns;
@@ -30,12 +44,13 @@ SampleColumns make_columns(std::span<const int64_t> tokens, int64_t real,
     const bool no_label = i + 1 >= tokens.size() || is_pad(i + 1);
     columns.input_ids[i] = is_pad(i) ? 0 : tokens[i];
     columns.labels[i] = no_label ? 0 : tokens[i + 1];
-    columns.loss_mask[i] =
-        !no_label && tokens[i + 1] != options.ignored && !(options.eod_mask_loss && is_eod(i));
+    columns.loss_mask[i] = !no_label && tokens[i + 1] != options.ignored &&
+                           !(options.eod_mask_loss && is_eod(i)) &&
+                           (marks.counts.empty() || marks.counts[i + 1] != 0);
     columns.padded[i] = i >= read;
     columns.position_ids[i] = position++;
-    if (!is_eod(i)) continue;
-    if (options.reset_position_ids) position = 0;
+    if (!ends_document(i)) continue;
+    if (options.reset_position_ids || marked) position = 0;
     if (options.packed && i + 1 < s) columns.document_ends.push_back(static_cast<int64_t>(i) + 1);
   }
   columns.document_ends.push_back(static_cast<int64_t>(s));

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "tessera/data/sample_source.h"
+
 namespace tessera {
 
 struct ColumnOptions {
@@ -32,8 +34,10 @@ struct SampleColumns {
 
 /// Columns of one sample, from `tokens` [seq_length + 1, or seq_length without the extra token], of
 /// which the first `real` were read. Rules of megatron-core's GPTDataset; every sample is made
-/// afresh, so nothing of one sample reaches another.
+/// afresh, so nothing of one sample reaches another. `marks` say which tokens count as labels, and
+/// where documents end: then positions restart there, and what was made up behind the last of
+/// several is a document of its own.
 SampleColumns make_columns(std::span<const int64_t> tokens, int64_t real,
-                           const ColumnOptions& options);
+                           const ColumnOptions& options, const SampleMarks& marks = {});
 
 }  // namespace tessera

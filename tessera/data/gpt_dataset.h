@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tessera/data/gpt_index.h"
+#include "tessera/data/label_mask.h"
 #include "tessera/data/sample_source.h"
 
 namespace tessera {
@@ -16,15 +17,14 @@ class GptDataset : public SampleSource {
   int64_t size() const override { return index_.shape().samples; }
   int64_t sample_length() const override { return sample_length_; }
   int64_t read(int64_t index, std::span<int64_t> tokens) const override;
+  SampleMarks marks(int64_t index) const override;
 
   const GptIndex& index() const { return index_; }
   const IndexedDataset& file() const { return *file_; }
 
  private:
-  void check_ids(int64_t sample, int64_t sequence, int64_t offset,
-                 std::span<const int64_t> ids) const;
-
   std::shared_ptr<const IndexedDataset> file_;
+  std::unique_ptr<const LabelMask> mask_;  // none: every token counts
   GptIndex index_;
   int64_t sample_length_;
   int64_t vocab_size_;  // 0: ids are not checked

@@ -184,7 +184,13 @@ MicroBatch Loader::load_unit(const UpdateSpan& span, int64_t unit) const {
   for (int64_t row = 0; row < batch.rows; ++row) {
     const int64_t sample = sample_of(span, first + row);
     const int64_t real = source_->read(sample, tokens);
-    SampleColumns columns = make_columns(tokens, real, options_.columns);
+    const SampleMarks marks = source_->marks(sample);
+    if (marks.document_ends.size() > 1 && !options_.columns.packed) {
+      throw ConfigError(detail::concat(
+          "sample ", sample, " is a row of ", marks.document_ends.size(),
+          " conversations that must not see each other: create_compressed_eod_mask must be true"));
+    }
+    SampleColumns columns = make_columns(tokens, real, options_.columns, marks);
     std::vector<Pieces> pieces = split_over_ranks(columns.document_ends);
     append_row(batch, std::move(columns), pieces[static_cast<size_t>(options_.cp_rank)], row,
                options_.next_tokens);

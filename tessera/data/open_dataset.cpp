@@ -3,11 +3,13 @@
 #include <cmath>
 #include <exception>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/data/blended_dataset.h"
 #include "tessera/data/gpt_dataset.h"
+#include "tessera/data/row_dataset.h"
 #include "tessera/data/sample_source.h"
 
 namespace tessera {
@@ -63,12 +65,18 @@ class Plan {
     }
     files_.resize(count);
     specs_.resize(count);
+    row_specs_.resize(count);
     for_each_file(static_cast<int64_t>(count), options.threads, [&](size_t i) {
       files_[i] = std::make_shared<const IndexedDataset>(options.prefixes[i]);
-      specs_[i] = spec_of(i);
+      if (rows()) {
+        row_specs_[i] = row_spec_of(i);
+      } else {
+        specs_[i] = spec_of(i);
+      }
     });
   }
 
+  bool rows() const { return options_.kind != SampleKind::kStream; }
   bool mixed() const { return files_.size() > 1 || !weights_.empty(); }
 
   GptIndexShape shape(size_t i) const {
@@ -91,8 +99,13 @@ class Plan {
   std::shared_ptr<const SampleSource> open() const {
     std::vector<std::shared_ptr<const SampleSource>> datasets(files_.size());
     for_each_file(static_cast<int64_t>(files_.size()), options_.threads, [&](size_t i) {
-      datasets[i] = std::make_shared<const GptDataset>(files_[i], specs_[i], options_.vocab_size,
-                                                       options_.cache_dir);
+      if (rows()) {
+        datasets[i] =
+            std::make_shared<const RowDataset>(files_[i], row_specs_[i], options_.vocab_size);
+      } else {
+        datasets[i] = std::make_shared<const GptDataset>(files_[i], specs_[i], options_.vocab_size,
+                                                         options_.cache_dir);
+      }
     });
     if (!mixed()) return datasets.front();
     std::vector<int64_t> sizes;
@@ -107,7 +120,9 @@ class Plan {
 
   int64_t count() const {
     std::vector<int64_t> sizes;
-    for (size_t i = 0; i < files_.size(); ++i) sizes.push_back(shape(i).samples);
+    for (size_t i = 0; i < files_.size(); ++i) {
+      sizes.push_back(rows() ? row_sample_count(row_specs_[i]) : shape(i).samples);
+    }
     return mixed() ? mixed_size(sizes) : sizes.front();
   }
 
@@ -116,30 +131,52 @@ class Plan {
     return static_cast<int64_t>(std::ceil(static_cast<double>(*options_.samples) * weight));
   }
 
-  GptIndexSpec spec_of(size_t i) const {
+  // [first, last) of the file's sequences, or documents, that are in the phase.
+  std::pair<int64_t, int64_t> share_of_file(size_t i) const {
     const IndexedDataset& file = *files_[i];
-    GptIndexSpec spec;
-    spec.last_sequence = file.sequence_count();
+    const int64_t all = rows() ? file.document_count() : file.sequence_count();
+    std::pair<int64_t, int64_t> part{0, all};
     if (options_.split) {
       const auto share = split_share(*options_.split, options_.phase);
       if (!share) {
         throw ConfigError(detail::concat("the split gives ", name_of(options_.phase), " nothing"));
       }
-      const auto sequences = static_cast<double>(file.sequence_count());
-      spec.first_sequence = std::llrint(share->begin * sequences);  // halves to even
-      spec.last_sequence = std::llrint(share->end * sequences);
+      const auto count = static_cast<double>(all);
+      part = {std::llrint(share->begin * count),
+              std::llrint(share->end * count)};  // halves to even
     }
-    if (spec.first_sequence >= spec.last_sequence) {
-      throw ConfigError(detail::concat(file.prefix(), ".idx: ", file.sequence_count(),
-                                       " sequences, of which ", name_of(options_.phase),
-                                       " gets none", options_.split ? " under the split" : ""));
+    if (part.first >= part.second) {
+      throw ConfigError(detail::concat(
+          file.prefix(), ".idx: ", all, rows() ? " rows" : " sequences", ", of which ",
+          name_of(options_.phase), " gets none", options_.split ? " under the split" : ""));
     }
+    return part;
+  }
+
+  // Samples to draw from a file; nothing: one pass.
+  std::optional<int64_t> samples_of(size_t i) const {
     if (!weights_.empty()) {
-      spec.samples = static_cast<int64_t>(
+      return static_cast<int64_t>(
           std::ceil(static_cast<double>(share_of(weights_[i])) * (1.0 + kSurplus)));
-    } else if (!mixed()) {
-      spec.samples = options_.samples;
     }
+    return mixed() ? std::nullopt : options_.samples;
+  }
+
+  RowOrderSpec row_spec_of(size_t i) const {
+    RowOrderSpec spec;
+    std::tie(spec.first_document, spec.last_document) = share_of_file(i);
+    spec.samples = samples_of(i);
+    spec.seq_length = options_.seq_length;
+    spec.seed = options_.seed;
+    spec.extra_token = options_.add_extra_token;
+    spec.shuffled = options_.kind == SampleKind::kRows;
+    return spec;
+  }
+
+  GptIndexSpec spec_of(size_t i) const {
+    GptIndexSpec spec;
+    std::tie(spec.first_sequence, spec.last_sequence) = share_of_file(i);
+    spec.samples = samples_of(i);
     spec.seq_length = options_.seq_length;
     spec.seed = options_.seed;
     spec.extra_token = options_.add_extra_token;
@@ -150,10 +187,13 @@ class Plan {
   const DatasetOptions& options_;
   std::vector<double> weights_;  // normalised; empty: by size
   std::vector<std::shared_ptr<const IndexedDataset>> files_;
-  std::vector<GptIndexSpec> specs_;
+  std::vector<GptIndexSpec> specs_;      // of streams
+  std::vector<RowOrderSpec> row_specs_;  // of rows
 };
 
 }  // namespace
+
+SampleMarks SampleSource::marks(int64_t) const { return {}; }
 
 std::optional<SplitShare> split_share(std::vector<double> parts, DatasetPhase phase) {
   parts.resize(3, 0.0);

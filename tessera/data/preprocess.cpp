@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
-#include <exception>
 #include <filesystem>
-#include <future>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/data/batch_pipeline.h"
 #include "tessera/data/indexed_dataset.h"
+#include "tessera/data/mask_file.h"
 #include "tessera/data/text/skipped_log.h"
 
 namespace tessera {
@@ -30,9 +29,14 @@ class Encoder {
  public:
   Encoder(const PreprocessOptions& options, const Tokenizer& tokenizer)
       : options_(options), tokenizer_(tokenizer) {
+    if (options.add_special) tokenizer.around(before_, after_);
     if (!options.append_eod) return;
     eod_ = tokenizer.eod();
-    if (!eod_) throw ConfigError("the tokenizer has no end-of-document id to append");
+    if (!eod_) {
+      throw ConfigError(
+          "the tokenizer has no end-of-document id to append (eos_token of the "
+          "tokenizer_config.json beside a tokenizer.json)");
+    }
   }
 
   // Throws ConfigError on the first fault, if the options say so.
@@ -55,63 +59,37 @@ class Encoder {
  private:
   void add_document(std::string_view text, const DocumentFault& place, Encoded& encoded) const {
     const size_t before = encoded.ids.size();
-    tokenizer_.encode(text, encoded.ids);
-    if (encoded.ids.size() == before) {
-      encoded.left_out.push_back(place);
-      encoded.left_out.back().why = "no text";
-      encoded.left_out.back().empty = true;
+    encoded.ids.insert(encoded.ids.end(), before_.begin(), before_.end());
+    if (!encode(text, place, encoded)) {
+      encoded.ids.resize(before);
       return;
     }
+    encoded.ids.insert(encoded.ids.end(), after_.begin(), after_.end());
     if (eod_) encoded.ids.push_back(*eod_);
     encoded.lengths.push_back(encoded.ids.size() - before);
   }
 
+  // Whether the text gave tokens; if not, `left_out` says why.
+  bool encode(std::string_view text, const DocumentFault& place, Encoded& encoded) const {
+    const size_t before = encoded.ids.size();
+    DocumentFault fault = place;
+    try {
+      tokenizer_.encode(text, encoded.ids);
+      if (encoded.ids.size() > before) return true;
+      fault.why = "no text";
+      fault.empty = true;
+    } catch (const EncodeError& error) {
+      fault.why = detail::concat(error.what(), " (byte ", error.at() + 1, " of the text)");
+      if (options_.on_error == OnError::kStop) throw ConfigError(to_string(fault));
+    }
+    encoded.left_out.push_back(fault);
+    return false;
+  }
+
   const PreprocessOptions& options_;
   const Tokenizer& tokenizer_;
+  std::vector<int32_t> before_, after_;
   std::optional<int32_t> eod_;
-};
-
-// Batches that are encoded on other threads while the inputs are read on. What take() gives keeps
-// the order of the inputs, and so do errors: the source's comes after what was read before it.
-class Pipeline {
- public:
-  Pipeline(DocumentSource& source, const Encoder& encoder, int64_t workers)
-      : source_(source),
-        encoder_(encoder),
-        workers_(static_cast<size_t>(std::max<int64_t>(1, workers))) {}
-
-  std::optional<Encoded> take() {
-    while (!ended_ && running_.size() < workers_) start_one();
-    if (running_.empty()) {
-      if (error_) std::rethrow_exception(error_);
-      return std::nullopt;
-    }
-    Encoded encoded = running_.front().get();
-    running_.pop_front();
-    return encoded;
-  }
-
- private:
-  void start_one() {
-    Batch batch;
-    try {
-      ended_ = !source_.next(batch);
-    } catch (...) {
-      error_ = std::current_exception();
-      ended_ = true;
-    }
-    if (ended_) return;
-    const auto policy = workers_ > 1 ? std::launch::async : std::launch::deferred;
-    running_.push_back(
-        std::async(policy, [this, batch = std::move(batch)] { return encoder_.run(batch); }));
-  }
-
-  DocumentSource& source_;
-  const Encoder& encoder_;
-  size_t workers_;
-  std::deque<std::future<Encoded>> running_;
-  std::exception_ptr error_;
-  bool ended_ = false;
 };
 
 // Puts batches into the output and the report.
@@ -187,7 +165,8 @@ PreprocessReport preprocess(const PreprocessOptions& options, const Tokenizer& t
 
   PreprocessProgress state;
   state.bytes_total = source.input_bytes();
-  Pipeline pipeline(source, encoder, options.workers);
+  BatchPipeline<Encoded> pipeline(
+      source, [&](const Batch& batch) { return encoder.run(batch); }, options.workers);
   while (const std::optional<Encoded> encoded = pipeline.take()) {
     writer.add(*encoded);
     state.bytes_done += encoded->input_bytes;
@@ -198,6 +177,9 @@ PreprocessReport preprocess(const PreprocessOptions& options, const Tokenizer& t
   state.finished = true;
   if (progress) progress(state);
   writer.finish();
+  for (const char* ending : {".bin", ".idx"}) {  // of what stood there before
+    std::filesystem::remove(mask_prefix(options.output_prefix) + ending, ignored);
+  }
   report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;

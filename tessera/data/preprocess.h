@@ -21,6 +21,7 @@ struct PreprocessOptions {
   DocumentSourceOptions source;
   std::string output_prefix;  // writes <prefix>.bin and <prefix>.idx
   bool append_eod = false;    // the tokenizer's EOD after every document
+  bool add_special = false;   // what the tokenizer's template puts around a text, as BOS
   int64_t workers = 1;        // threads; the output does not depend on it
   OnError on_error = OnError::kStop;
 };

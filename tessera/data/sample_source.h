@@ -9,6 +9,14 @@
 
 namespace tessera {
 
+/// What a token file says of a sample beside its tokens.
+struct SampleMarks {
+  /// [sample_length()] 1: the token counts where it is a label. Empty: every token does.
+  std::vector<uint8_t> counts;
+  /// Ends (exclusive, ascending) of the documents in the sample's tokens. Empty: EOD tokens tell.
+  std::vector<int64_t> document_ends;
+};
+
 /// A fixed order of samples, each of sample_length() tokens. Immutable: any thread may read, and
 /// thread ranks share one.
 class SampleSource {
@@ -22,6 +30,15 @@ class SampleSource {
   /// the files; the rest is left as it was (only a last, partial sample has one).
   /// Throws ConfigError on a token id outside the vocabulary: file, sequence, offset, sample.
   virtual int64_t read(int64_t index, std::span<int64_t> tokens) const = 0;
+  /// Marks of sample `index`; without a mask beside the file there are none.
+  virtual SampleMarks marks(int64_t index) const;
+};
+
+/// How the samples of a token file are made.
+enum class SampleKind {
+  kStream,       // sequences end to end, cut every seq_length tokens: GPTDataset
+  kRows,         // a document is a row, in shuffled epochs: SFTDataset
+  kRowsInOrder,  // the same in the order of the file
 };
 
 enum class DatasetPhase { kTrain = 0, kValid = 1, kTest = 2 };
@@ -41,6 +58,7 @@ struct DatasetOptions {
       split;  // parts; nothing: the phase has the whole of every file
   DatasetPhase phase = DatasetPhase::kTrain;
   std::optional<int64_t> samples;  // dataloader.sizes[phase]; nothing: one epoch
+  SampleKind kind = SampleKind::kStream;
   int64_t seq_length = 0;
   int64_t seed = 1234;                   // 0 .. 2^32 - 1
   bool add_extra_token = true;           // a sample is seq_length + 1 tokens

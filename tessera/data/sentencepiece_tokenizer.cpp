@@ -27,6 +27,21 @@ class SentencePieceTokenizer : public Tokenizer {
     if (!status.ok()) throw ConfigError("SentencePiece: " + status.ToString());
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
+  std::string decode(std::span<const int32_t> ids, bool skip_special) const override {
+    std::vector<int> kept;
+    for (const int32_t id : ids) {
+      if (!piece(id) || (skip_special && processor_.IsControl(id))) continue;
+      kept.push_back(id);
+    }
+    std::string text;
+    const auto status = processor_.Decode(kept, &text);
+    if (!status.ok()) throw ConfigError("SentencePiece: " + status.ToString());
+    return text;
+  }
+  std::optional<std::string> piece(int32_t id) const override {
+    if (id < 0 || id >= processor_.GetPieceSize()) return std::nullopt;
+    return processor_.IdToPiece(id);
+  }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   std::optional<int32_t> eod() const override { return if_any(processor_.eos_id()); }
   std::optional<int32_t> pad() const override { return if_any(processor_.pad_id()); }

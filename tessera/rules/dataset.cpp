@@ -67,7 +67,8 @@ void check_tokens(Checker& check) {
                                        std::to_string(check.config.model.vocab_size) + ")");
     }
   }
-  if (d.eod >= 0) return;
+  // Rows say themselves where their documents end.
+  if (d.eod >= 0 || check.config.train_dataset.dataloader.datasets_type == "SFTDataset") return;
   for (const auto& [name, asked] :
        {std::pair{"reset_position_ids", d.reset_position_ids},
         std::pair{"reset_attention_mask", d.reset_attention_mask},
@@ -83,7 +84,8 @@ void check_tokens(Checker& check) {
 void check_length(Checker& check) {
   const DatasetConfig& d = check.config.train_dataset.dataloader.config;
   const std::string path = in_config("seq_length");
-  if (!check.given(path) && d.seq_length == 0) {
+  if (!check.given(path) && d.seq_length == 0 &&
+      check.config.train_dataset.dataloader.type != "HFDataLoader") {
     check.error(path, "is needed");
   } else if (check.model_ok && check.good({path, "model.seq_length"}) &&
              d.seq_length != check.config.model.seq_length) {
@@ -93,6 +95,27 @@ void check_length(Checker& check) {
   }
 }
 
+void check_hf_files(Checker& check) {
+  const DataloaderConfig& loader = check.config.train_dataset.dataloader;
+  const auto key = [](std::string_view name) { return std::string(kLoader) + std::string(name); };
+  static const std::vector<std::string> kKinds = {"json", "csv", "text", "parquet", "arrow"};
+  if (!loader.path) {
+    check.error(key("path"), "is needed: json, csv, text, parquet or arrow");
+  } else if (std::ranges::find(kKinds, *loader.path) == kKinds.end()) {
+    check.error(key("path"),
+                "must be json, csv, text, parquet or arrow, of files that data_files names: there "
+                "is no network to load \"" +
+                    *loader.path + "\" from");
+  }
+  if (!loader.data_files || loader.data_files->empty()) {
+    check.error(key("data_files"), "is needed: the files to read");
+  }
+  if (loader.part && *loader.part != "train") {
+    check.error(key("split"), "must be train: a file has one part");
+  }
+  if (!loader.tokenizer) check.error(key("tokenizer"), "is needed: a tokenizer.json or its folder");
+}
+
 }  // namespace
 
 void check_dataset(Checker& check) {
@@ -100,7 +123,7 @@ void check_dataset(Checker& check) {
   const std::string type = std::string(kLoader) + "type";
   if (!check.good({type})) return;
   if (loader.type.empty()) {
-    check.error(type, "is needed: BlendedMegatronDatasetDataLoader");
+    check.error(type, "is needed: BlendedMegatronDatasetDataLoader or HFDataLoader");
     return;
   }
   static const std::vector<std::string> kColumns = {
@@ -124,7 +147,7 @@ void check_dataset(Checker& check) {
     check.error("train_dataset.balance_enabled",
                 "needs create_compressed_eod_mask: without documents all samples are equal work");
   }
-  check_sources(check);
+  loader.type == "HFDataLoader" ? check_hf_files(check) : check_sources(check);
   check_tokens(check);
   if (check.good({in_config("seq_length")})) check_length(check);
 }

@@ -182,6 +182,35 @@ struct Codec<StringOrList> {
 };
 
 template <>
+struct Codec<TextOrAny> {
+  using Type = std::optional<std::string>;
+  static std::string name() { return "str or any"; }
+  static Wrong read(const Value& value, Type& out) {
+    out = is_scalar(value, ScalarType::kString) ? Type(value.text) : std::nullopt;
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) { return value ? write_string(*value) : "null"; }
+};
+
+template <>
+struct Codec<PackingText> {
+  using Type = std::string;
+  static std::string name() { return "bool or str"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (is_scalar(value, ScalarType::kBool)) {
+      out = *parse_bool(value.text) ? "pack" : "";
+      return std::nullopt;
+    }
+    if (!is_scalar(value, ScalarType::kString)) return must_be(name(), value);
+    out = value.text;
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) {
+    return value.empty() ? "false" : write_string(value);
+  }
+};
+
+template <>
 struct Codec<SplitText> {
   using Type = std::string;
   static std::string name() { return "str or list of float"; }
@@ -299,6 +328,71 @@ struct Codec<std::variant<int64_t, std::vector<int64_t>>> {
   static std::string write(const Type& value) {
     if (const int64_t* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
     return Codec<std::vector<int64_t>>::write(std::get<std::vector<int64_t>>(value));
+  }
+};
+
+// Arguments stand beside the type, or below `args`; of a tokenizer's section only its folder
+// counts.
+template <>
+struct Codec<DataHandler> {
+  using Type = DataHandler;
+  static std::string name() { return "dict with a type"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (value.kind != Value::Kind::kMap) return must_be(name(), value);
+    const Value* type = value.find("type");
+    if (!type) return "needs a type";
+    if (Wrong wrong = Codec<std::string>::read(*type, out.type)) return wrong;
+    return read_arguments(value, out);
+  }
+  static std::string write(const Type& value) {
+    std::string out = "{type: " + write_string(value.type);
+    for (const auto& [key, texts] : value.args) {
+      out += ", " + write_string(key) + ": " + write_list(texts, write_string);
+    }
+    return out + "}";
+  }
+
+ private:
+  static Wrong read_arguments(const Value& value, Type& out) {
+    for (const Value::Entry& entry : value.entries) {
+      if (entry.key == "type") continue;
+      if (entry.key == "args" && entry.value.kind == Value::Kind::kMap) {
+        if (Wrong wrong = read_arguments(entry.value, out)) return wrong;
+        continue;
+      }
+      const Value* folder =
+          entry.key == "tokenizer" ? entry.value.find("pretrained_model_dir") : nullptr;
+      std::vector<std::string>& texts = out.args[entry.key];
+      if (Wrong wrong = read_texts(folder ? *folder : entry.value, texts)) {
+        return entry.key + " " + *wrong;
+      }
+    }
+    return std::nullopt;
+  }
+  static Wrong read_texts(const Value& value, std::vector<std::string>& texts) {
+    if (value.kind == Value::Kind::kScalar && !value.is_null()) {
+      texts = {value.text};
+      return std::nullopt;
+    }
+    return Codec<LooseString>::read(value, texts);
+  }
+};
+
+template <>
+struct Codec<HandlerList> {
+  using Type = std::vector<DataHandler>;
+  static std::string name() { return "dict with a type or list of them"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (value.kind != Value::Kind::kMap) {
+      return read_list(value, out, Codec<DataHandler>::read, name());
+    }
+    DataHandler one;
+    if (Wrong wrong = Codec<DataHandler>::read(value, one)) return wrong;
+    out = {std::move(one)};
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) {
+    return write_list(value, Codec<DataHandler>::write);
   }
 };
 

@@ -113,5 +113,9 @@ template const FieldType& field_type<std::variant<int64_t, std::vector<int64_t>>
 template const FieldType& field_type<StringOrList>();
 template const FieldType& field_type<NormSelector>();
 template const FieldType& field_type<AnyValue>();
+template const FieldType& field_type<TextOrAny>();
+template const FieldType& field_type<PackingText>();
+template const FieldType& field_type<HandlerList>();
+template const FieldType& field_type<std::optional<StringOrList>>();
 
 }  // namespace tessera

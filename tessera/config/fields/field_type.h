@@ -33,13 +33,20 @@ struct LooseString {};
 struct StringOrList {};
 /// Anything: what is only accepted, never used.
 struct AnyValue {};
+/// A string; a value of another kind is accepted and not used.
+struct TextOrAny {};
+/// bool or str: true is "pack", false "".
+struct PackingText {};
 /// "90,5,5", or a list of numbers.
 struct SplitText {};
+/// A step of data handling, or a list of them.
+struct HandlerList {};
 /// bool, str or list of str.
 struct NormSelector {};
 
 /// Defined for the types that Config holds, and for the readings of a member that its C++ type
-/// does not tell: LooseString for vector<string>, StringOrList, SplitText, NormSelector; AnyValue.
+/// does not tell: LooseString for vector<string>, StringOrList, SplitText, NormSelector, TextOrAny,
+/// PackingText; AnyValue.
 template <typename T>
 const FieldType& field_type();
 

@@ -17,11 +17,13 @@ std::vector<Field> dataset_fields() {
       TESSERA_UNUSED_FIELD("train_dataset.use_distribute_dataset", bool,
                            "Each rank reads what it needs from the mapped file."),
 
-      TESSERA_FIELD(train_dataset.dataloader.type, kHonoured,
-                    "Needed. MindDataset and HFDataLoader are not built.")
-          .one_of("BlendedMegatronDatasetDataLoader"),
-      TESSERA_FIELD(train_dataset.dataloader.datasets_type, kHonoured, "Only GPTDataset.")
-          .one_of("GPTDataset"),
+      TESSERA_FIELD(train_dataset.dataloader.type, kHonoured, "Needed. MindDataset is not built.")
+          .one_of("BlendedMegatronDatasetDataLoader, HFDataLoader"),
+      TESSERA_FIELD(train_dataset.dataloader.datasets_type, kHonoured,
+                    "GPTDataset: sequences end to end, cut every seq_length tokens. SFTDataset: a "
+                    "document of the token file is a row, as `tessera preprocess` writes "
+                    "conversations.")
+          .one_of("GPTDataset, SFTDataset"),
       TESSERA_FIELD(
           train_dataset.dataloader.sizes, kHonoured,
           "Samples of the train, valid and test splits; left out: all in the files. Needed "
@@ -31,11 +33,52 @@ std::vector<Field> dataset_fields() {
       TESSERA_FIELD(train_dataset.dataloader.shuffle, kHonoured,
                     "Permute the samples once more, by the data seed."),
       TESSERA_UNUSED_FIELD("train_dataset.dataloader.python_multiprocessing", bool, "Not needed."),
-      TESSERA_UNUSED_FIELD("train_dataset.dataloader.tokenizer", AnyValue,
-                           "Token files need no tokenizer."),
+      TESSERA_FIELD_AS(train_dataset.dataloader.tokenizer, TextOrAny, kHonoured,
+                       "Of HFDataLoader: a tokenizer.json, or a folder with one. Token files need "
+                       "none."),
       TESSERA_UNUSED_FIELD("train_dataset.dataloader.phase", std::string, "Only train.")
           .one_of("train"),
       TESSERA_UNUSED_FIELD("train_dataset.dataloader.dataset_files", StringOrList, "MindDataset."),
+
+      TESSERA_FIELD(train_dataset.dataloader.load_func, kHonoured,
+                    "Of HFDataLoader, as all keys down to `create_compressed_eod_mask`.")
+          .one_of("load_dataset"),
+      TESSERA_FIELD(
+          train_dataset.dataloader.path, kHonoured,
+          "What the files are: json (lines, or one list), csv, text, parquet, arrow. There "
+          "is no network: names of a hub are refused."),
+      TESSERA_FIELD_AS(train_dataset.dataloader.data_files, std::optional<StringOrList>, kHonoured,
+                       "Files, one after another; needed."),
+      TESSERA_FIELD(train_dataset.dataloader.data_dir, kHonoured, "Folder of data_files."),
+      TESSERA_FIELD(train_dataset.dataloader.dataset_path, kRefused, "Of load_from_disk."),
+      Field{
+          .path = "train_dataset.dataloader.split",
+          .type = &field_type<std::optional<std::string>>(),
+          .address = [](Config& config) -> void* { return &config.train_dataset.dataloader.part; },
+          .effect = Effect::kHonoured,
+          .doc = "Only train, which is all of the files."},
+      TESSERA_FIELD_AS(train_dataset.dataloader.handler, HandlerList, kHonoured,
+                       "Steps in order, {type: NAME, ARGUMENT: VALUE}: take, select, shuffle, "
+                       "rename_column, remove_columns, AlpacaInstructDataHandler, PackingHandler."),
+      TESSERA_FIELD(train_dataset.dataloader.chat_template, kHonoured,
+                    "How conversations are written: alpaca, chatml, deepseek, gemma, llama3, "
+                    "mistral, qwen; null: as the tokenizer's folder says."),
+      TESSERA_FIELD_AS(train_dataset.dataloader.packing, PackingText, kHonoured,
+                       "pack (or true): several records a row, first-fit; false: one.")
+          .one_of("pack"),
+      TESSERA_FIELD(train_dataset.dataloader.too_long, kHonoured,
+                    "What becomes of a record longer than a row.")
+          .one_of("cut, drop"),
+      TESSERA_FIELD(train_dataset.dataloader.seq_length, kHonoured,
+                    "Tokens of a row; left out: model.seq_length.")
+          .at_least(0),
+      TESSERA_FIELD(train_dataset.dataloader.streaming, kNoEffect,
+                    "Records are always read one after another."),
+      TESSERA_FIELD(train_dataset.dataloader.size, kHonoured, "Records read at most; 0: all.")
+          .at_least(0),
+      TESSERA_FIELD(train_dataset.dataloader.create_attention_mask, kHonoured,
+                    "Records of a packed row do not see each other, whatever this says."),
+      TESSERA_FIELD(train_dataset.dataloader.create_compressed_eod_mask, kHonoured, "As above."),
 
       TESSERA_FIELD(train_dataset.dataloader.config.seq_length, kHonoured,
                     "Tokens of a sample; needed, equal to model.seq_length.")

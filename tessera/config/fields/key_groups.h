@@ -51,6 +51,25 @@ inline constexpr auto kExpertKeys = [] {
   return all;
 }();
 
+/// Keys of records, without effect where token files are read.
+inline constexpr std::array<std::string_view, 16> kRecordKeys = {
+    "train_dataset.dataloader.tokenizer",
+    "train_dataset.dataloader.load_func",
+    "train_dataset.dataloader.path",
+    "train_dataset.dataloader.data_files",
+    "train_dataset.dataloader.data_dir",
+    "train_dataset.dataloader.dataset_path",
+    "train_dataset.dataloader.split",
+    "train_dataset.dataloader.handler",
+    "train_dataset.dataloader.chat_template",
+    "train_dataset.dataloader.packing",
+    "train_dataset.dataloader.too_long",
+    "train_dataset.dataloader.seq_length",
+    "train_dataset.dataloader.streaming",
+    "train_dataset.dataloader.size",
+    "train_dataset.dataloader.create_attention_mask",
+    "train_dataset.dataloader.create_compressed_eod_mask"};
+
 template <typename Keys>
 constexpr bool holds(const Keys& keys, std::string_view path) {
   return std::ranges::find(keys, path) != std::ranges::end(keys);

@@ -80,6 +80,13 @@ class DocumentSource {
   bool input_ended_ = false;
 };
 
+/// Calls `on_line` for every line of a piece of JSON lines that is not blank, with where it is, and
+/// `on_fault` for one that is too long, in order.
+void for_each_line(
+    const Piece& piece,
+    const std::function<void(std::string_view line, const DocumentFault& place)>& on_line,
+    const std::function<void(const DocumentFault&)>& on_fault);
+
 /// Calls `on_text` for every document of the piece, with where it is, and `on_fault` for what is
 /// none, in order. Blank lines are neither.
 void for_each_document(

@@ -31,13 +31,8 @@ void whole_text(const Piece& piece, const OnText& on_text, const OnFault& on_fau
   on_fault(place);
 }
 
-void one_line(const Piece& piece, std::string_view line, DocumentFault place,
-              const std::string& json_key, const OnText& on_text, const OnFault& on_fault) {
-  if (static_cast<int64_t>(line.size()) > piece.max_document_bytes) {
-    place.why = too_long_text(piece.max_document_bytes);
-    on_fault(place);
-    return;
-  }
+void one_line(std::string_view line, DocumentFault place, const std::string& json_key,
+              const OnText& on_text, const OnFault& on_fault) {
   std::string text;
   const auto fault = read_json_field(line, json_key, text);
   if (!fault) {
@@ -60,24 +55,36 @@ std::string to_string(const DocumentFault& fault) {
   return detail::concat(fault.input, ": byte ", fault.byte, ": ", fault.why);
 }
 
-void for_each_document(const Piece& piece, const std::string& json_key, const OnText& on_text,
-                       const OnFault& on_fault) {
-  if (piece.format != TextFormat::kJsonLines) {
-    whole_text(piece, on_text, on_fault);
-    return;
-  }
+void for_each_line(const Piece& piece, const OnText& on_line, const OnFault& on_fault) {
   const std::string_view bytes = piece.bytes;
   DocumentFault place{piece.input, piece.first_line, 0, "", false};
   for (size_t at = 0; at < bytes.size(); ++place.line) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     const std::string_view line = bytes.substr(at, end - at);
     place.byte = piece.first_byte + static_cast<int64_t>(at);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      one_line(piece, line, place, json_key, on_text, on_fault);
-    }
     at = end + 1;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (static_cast<int64_t>(line.size()) <= piece.max_document_bytes) {
+      on_line(line, place);
+      continue;
+    }
+    DocumentFault fault = place;
+    fault.why = too_long_text(piece.max_document_bytes);
+    on_fault(fault);
   }
   if (piece.too_long) on_fault(*piece.too_long);
+}
+
+void for_each_document(const Piece& piece, const std::string& json_key, const OnText& on_text,
+                       const OnFault& on_fault) {
+  if (piece.format != TextFormat::kJsonLines) {
+    whole_text(piece, on_text, on_fault);
+    return;
+  }
+  const OnText on_line = [&](std::string_view line, const DocumentFault& place) {
+    one_line(line, place, json_key, on_text, on_fault);
+  };
+  for_each_line(piece, on_line, on_fault);
 }
 
 }  // namespace tessera

@@ -23,6 +23,22 @@ size_t sequence_length(std::string_view text) {
   return length;
 }
 
+// Bytes of the longest beginning of a UTF-8 sequence at the front of what is none: what one
+// replacement character stands for (Unicode 15, 3.9, "maximal subparts").
+size_t broken_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  const size_t length = lead < 0xc2 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 1;
+  const uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+  const uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+  size_t good = 1;
+  while (good < length && good < text.size() && byte(good) >= (good == 1 ? low : 0x80) &&
+         byte(good) <= (good == 1 ? high : 0xbf)) {
+    ++good;
+  }
+  return good;
+}
+
 }  // namespace
 
 size_t first_invalid_utf8(std::string_view text) {
@@ -40,6 +56,19 @@ size_t first_invalid_utf8(std::string_view text) {
     at += length;
   }
   return text.size();
+}
+
+std::string with_valid_utf8(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const size_t good = first_invalid_utf8(bytes);
+    text.append(bytes.substr(0, good));
+    bytes.remove_prefix(good);
+    if (bytes.empty()) break;
+    text += "\uFFFD";
+    bytes.remove_prefix(broken_length(bytes));
+  }
+  return text;
 }
 
 void append_utf8(uint32_t code_point, std::string& text) {
