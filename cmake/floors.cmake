@@ -48,6 +48,9 @@ tessera_floor(nn TORCH FLOORS ${floor_1})
 # The random numbers must be the same bits on every processor: no fused multiply-add.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/kernels/philox.cpp PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
+# Sources of one instruction set see no headers but their own (and need none of libtorch).
+file(GLOB flash_sources ${PROJECT_SOURCE_DIR}/tessera/nn/flash/*.cpp)
+set_source_files_properties(${flash_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 tessera_floor(models TORCH FLOORS nn ${floor_1})
 set(floor_4 models nn comm ${floor_1})
 

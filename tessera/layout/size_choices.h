@@ -18,13 +18,4 @@ inline int64_t loss_chunk_tokens(int64_t tokens, int64_t rows, int64_t chunks, b
   return std::max(kLeastTokens, elements / std::max<int64_t>(1, rows));
 }
 
-/// Tokens of a causal square that is one call of libtorch's attention kernel on the CPU; a longer
-/// one is cut: below this length, calls cost more than what they save (measured: squares of 96 to
-/// 192 are equally fast, 64 and 256 slower).
-constexpr int64_t kLongestSquare = 192;
-
-/// Bytes of float32 copies that the backward of attention in bfloat16 takes at once where the
-/// processor has no bfloat16 units; more, where those of one kv head with its queries are larger.
-constexpr int64_t kWidenedAttentionBytes = int64_t{32} << 20;
-
 }  // namespace tessera

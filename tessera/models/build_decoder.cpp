@@ -26,6 +26,9 @@ std::unique_ptr<Attention> make_heads(const ModelConfig& model, const WeightFact
   attention->k_norm = make_norm(model, factory, layer, NormPlace::kKey);
   attention->core = std::make_unique<CoreAttention>();
   attention->core->scale = attention_scale(model);
+  attention->core->soft_cap = model.attn_logit_softcapping.value_or(0);
+  attention->core->window = model.window_of(layer);
+  attention->core->sinks = factory.make(layer, {kAttnSink});
   attention->core->layer = layer;
   attention->o_proj = make_linear(factory, layer, kAttnO, kAttnOBias);
   return attention;

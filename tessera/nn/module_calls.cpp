@@ -45,7 +45,9 @@ ModuleCall stacked_call(LayerModule module, std::unique_ptr<Projections>& projec
 ModuleCall core_call(std::unique_ptr<CoreAttention>& core) {
   ModuleCall call;
   call.module = LayerModule::kCore;
-  call.weights = [] { return std::vector<Weight*>(); };
+  call.weights = [&core] {
+    return core->sinks.present() ? std::vector<Weight*>{&core->sinks} : std::vector<Weight*>();
+  };
   call.body = [&core](const Tensors& inputs, const LayerContext& context) {
     const auto attention = core->begin(context);
     attention->offer(AttentionInput::kQuery, inputs[0]);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/nn/attention/attention_scores.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/nn/parameter.h"
 
@@ -76,11 +77,16 @@ struct AttentionCall {
   virtual at::Tensor attend() = 0;                                 // [T, heads, D of the values]
 };
 
-/// softmax(q k^T * scale) v, causal inside each document of each sample.
+/// softmax(q k^T * scale) v, causal inside each document of each sample; what else may be in it,
+/// see AttentionScores.
 struct CoreAttention {
-  double scale = 0;    // 1/sqrt(D) unless the model says otherwise
-  int64_t layer = -1;  // whose attention this is, for what it writes on the side
+  double scale = 0;     // 1/sqrt(D) unless the model says otherwise
+  double soft_cap = 0;  // of the scores; 0: none
+  int64_t window = 0;   // keys that a query sees, itself the last; 0: all before it
+  Weight sinks;         // [N] or absent
+  int64_t layer = -1;   // whose attention this is, for what it writes on the side
   virtual ~CoreAttention() = default;
+  AttentionScores scores() const { return {scale, soft_cap, window, sinks.value}; }
   virtual std::unique_ptr<AttentionCall> begin(const LayerContext& context);
 };
 

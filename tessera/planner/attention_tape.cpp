@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "tessera/config/cpu_features.h"
 #include "tessera/layout/context_grid.h"
-#include "tessera/layout/size_choices.h"
 #include "tessera/planner/tape_parts.h"
 
 namespace tessera {
@@ -13,53 +11,25 @@ namespace {
 
 using Tensor = ActivationTape::Tensor;
 
-// Scratch of libtorch's flash kernels on the CPU: scores of a block of queries and keys.
-int64_t block_elements(int64_t length) {
-  const int64_t queries = length >= 768 ? 256 : length >= 192 ? 64 : 32;
-  return std::min(length, queries) * std::min<int64_t>(length, 512);
-}
-
-// What the backward of attention in bfloat16 widens to float32 at once, where the processor has no
-// bfloat16 units: queries, result and its gradient, keys, values and the three gradients. `q` and
-// `kv` are elements of a call's queries and keys, of which a sample's kv head has one of `parts`.
-int64_t widened_bytes(const LocalSizes& s, int64_t q, int64_t kv, int64_t parts) {
-  if (s.element != 2 || cpu_has_bfloat16()) return 0;
-  const int64_t all = 4 * (q + kv) * s.wide;
-  return std::min(all, std::max(kWidenedAttentionBytes, all / std::max<int64_t>(1, parts)));
-}
-
 struct Heads {
-  Tensor tensor;              // q, k and v, in one or as views
-  std::vector<Tensor> saved;  // their storages
-  int64_t q = 0, kv = 0;      // columns of q; of k or v
+  Tensor tensor;                // q, k and v, in one or as views
+  std::vector<Tensor> saved;    // their storages
+  int64_t q = 0, k = 0, v = 0;  // columns
+  int64_t out = 0;              // of the result
 };
 
-// One call of the kernel, or several over documents.
+// One call of the kernel, whose work space is not taken as tensors.
 Tensor local_core(const TapeParts& p, const Heads& heads) {
   const LocalSizes& s = p.sizes;
   ActivationTape::Operation o;
   o.inputs = {heads.tensor};
-  o.bytes = p.bytes(s.tokens, heads.q);
+  o.bytes = p.bytes(s.tokens, heads.out);
   o.saved = heads.saved;
   o.saves_result = true;
   o.keeps = s.tokens * s.heads * s.wide;  // log of the sum of exponentials
-  const int64_t length = s.tokens / s.rows;
-  o.forward_extra = block_elements(length) * s.wide;
-  o.backward_extra = 2 * block_elements(length) * s.wide;
-  const int64_t tokens = length > kLongestSquare ? s.tokens / 2 : s.tokens;
-  o.backward_extra += widened_bytes(s, tokens * heads.q, tokens * heads.kv, s.rows * s.kv_heads);
-  if (length > kLongestSquare) {  // in pieces: the largest has half of the queries and keys
-    o.forward_extra += p.bytes(s.tokens / 2, heads.q);
-    o.backward_extra += p.bytes(s.tokens / 2, heads.q + 2 * heads.kv);
-    if (s.wide != s.element) {  // put together in the wide type
-      o.forward_extra += s.tokens * heads.q * s.wide;
-      o.backward_extra += s.tokens * (heads.q + 2 * heads.kv) * s.wide;
-    }
-  }
-  if (s.packed) {  // what a document's call returns is put in its place
-    o.forward_extra += p.bytes(length, heads.q);
-    o.backward_extra += p.bytes(length, heads.q + 2 * heads.kv);
-  }
+  if (s.packed) o.keeps += s.tokens * 8;  // begins of documents
+  // Gradients are summed in the wide type.
+  if (s.wide != s.element) o.backward_extra = s.tokens * (heads.q + heads.k + heads.v) * s.wide;
   return p.tape.add(o);
 }
 
@@ -68,44 +38,38 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   const LocalSizes& s = p.sizes;
   const ContextGrid grid = context_grid(parallelism);
   const int64_t copies = std::max<int64_t>(1, grid.inner / s.kv_heads);
-  const int64_t q = s.tokens * heads.q;
-  const int64_t kv = s.tokens * heads.kv * copies;  // elements of k or v
-  const int64_t length = s.tokens * grid.inner / s.rows;
+  const int64_t q = s.tokens * heads.q, out = s.tokens * heads.out;
+  const int64_t kv = s.tokens * (heads.k + heads.v) * copies;  // elements of k and v
 
   ActivationTape::Operation o;
   o.inputs = {heads.tensor};
-  o.bytes = q * s.element;
+  o.bytes = out * s.element;
   o.keeps = s.tokens * s.heads * s.wide;
   if (grid.inner > 1) {
     // Traded: q, k, v in another order, and the result before it goes back.
-    o.keeps += (2 * q + 2 * kv) * s.element;
-    o.forward_extra += (q + 2 * kv) * s.element;  // as they arrived
-    o.backward_extra += 2 * q * s.element;        // the gradient of the result on its way
+    o.keeps += (q + kv + out) * s.element;
+    o.forward_extra += (q + kv) * s.element;  // as they arrived
+    o.backward_extra += 2 * out * s.element;  // the gradient of the result on its way
   } else {
     o.saved = heads.saved;
     o.saves_result = true;
   }
-  if (s.wide != s.element) o.forward_extra += q * s.wide;
-  const int64_t result = p.bytes(length, heads.q / grid.inner);  // of a block
-  o.forward_extra += result + block_elements(length) * s.wide;
-  o.backward_extra += 2 * block_elements(length) * s.wide;
-  o.backward_extra += result + 2 * kv / s.rows * s.element;  // gradients of a block
-  o.backward_extra +=
-      widened_bytes(s, length * heads.q / grid.inner, kv / s.rows, s.kv_heads * copies);
-  if (grid.inner > 1 || s.wide != s.element) o.backward_extra += (q + 2 * kv) * s.wide;
+  if (s.wide != s.element) o.forward_extra += out * s.wide;
+  if (grid.inner > 1 || s.wide != s.element) o.backward_extra += (q + kv) * s.wide;
   if (grid.outer == 1) return p.tape.add(o);
 
-  const int64_t all = 2 * kv * grid.outer;
+  const int64_t all = kv * grid.outer;
+  const int64_t k_bytes = s.tokens * heads.k * copies * s.element;
   // Views of k and v are copied to be sent.
-  o.forward_extra += 2 * kv * s.element;
-  o.backward_extra += 2 * kv * s.element;
-  if (!travels_in_ring(key_exchange(parallelism), grid.outer, kv * s.element)) {
+  o.forward_extra += kv * s.element;
+  o.backward_extra += kv * s.element;
+  if (!travels_in_ring(key_exchange(parallelism), grid.outer, k_bytes)) {
     o.forward_extra += all * s.element;
     o.backward_extra += all * (s.element + s.wide);
   } else {
     // Keys and values of this hop and the next; their gradients on the way there and from others.
-    o.forward_extra += 4 * kv * s.element;
-    o.backward_extra += 4 * kv * s.element + 8 * kv * s.wide;
+    o.forward_extra += 2 * kv * s.element;
+    o.backward_extra += 2 * kv * s.element + 4 * kv * s.wide;
   }
   return p.tape.add(o);
 }
@@ -123,9 +87,10 @@ Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor
   const int64_t head_dim = p.model.head_dim;
   Heads heads;
   heads.q = s.heads * head_dim;
-  heads.kv = s.kv_heads * head_dim;
-  const int64_t all = p.bytes(s.tokens, heads.q + 2 * heads.kv);
-  const int64_t normed = p.bytes(s.tokens, heads.q + heads.kv);
+  heads.k = heads.v = s.kv_heads * head_dim;
+  heads.out = heads.q;
+  const int64_t all = p.bytes(s.tokens, heads.q + heads.k + heads.v);
+  const int64_t normed = p.bytes(s.tokens, heads.q + heads.k);
   constexpr LayerModule q_norm = LayerModule::kQueryNorm, k_norm = LayerModule::kKeyNorm;
   const bool norms = p.model.norm_at(NormPlace::kQuery) != nullptr;
   ActivationTape::Operation o;
@@ -235,34 +200,18 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
     expand.backward_extra = per_head(kv_dim);
     const Tensor key = p.tape.add(expand);
 
-    // The kernel takes one head size: the smaller is padded with zeros.
-    const int64_t size = std::max(query_dim, m.v_head_dim);
-    Tensor value = kv;
-    if (m.v_head_dim < size) {
-      ActivationTape::Operation pad;
-      pad.inputs = {kv};
-      pad.bytes = per_head(size);
-      pad.backward_extra = per_head(m.v_head_dim);
-      value = p.tape.add(pad);
-    }
     // The three as one: their gradients are those of q, k and v.
     ActivationTape::Operation offer;
-    offer.inputs = {query, key, value};
+    offer.inputs = {query, key, kv};  // values are a view
     offer.view_of = query;
-    offer.gradient = 3 * per_head(size);
+    offer.gradient = 2 * per_head(query_dim) + per_head(m.v_head_dim);
     offer.passes_gradient = true;
     Heads heads;
     heads.tensor = p.tape.add(offer);
-    heads.saved = {query, key, value};
-    heads.q = heads.kv = s.heads * size;
-    const Tensor attended = core(p, modules, parallelism, heads);
-    Tensor out = attended;
-    if (m.v_head_dim < size) {
-      ActivationTape::Operation narrow;
-      narrow.inputs = {attended};
-      narrow.bytes = per_head(m.v_head_dim);
-      out = p.tape.add(narrow);
-    }
+    heads.saved = {query, key, kv};
+    heads.q = heads.k = s.heads * query_dim;
+    heads.v = heads.out = s.heads * m.v_head_dim;
+    const Tensor out = core(p, modules, parallelism, heads);
     return modules(LayerModule::kOutput,
                    [&] { return p.row(out, s.heads * m.v_head_dim, hidden); });
   });

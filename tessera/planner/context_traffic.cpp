@@ -33,10 +33,9 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
     trade(heads * value_dim, times + 1);   // the result
   }
   if (grid.outer > 1) {
-    // The kernel takes one head size.
-    const int64_t key =
-        tokens * (grid.inner > 1 ? copied : kv_heads) * std::max(query_dim, value_dim);
-    const int64_t both = 2 * key;
+    const int64_t sent = tokens * (grid.inner > 1 ? copied : kv_heads);
+    const int64_t key = sent * query_dim, value = sent * value_dim;
+    const int64_t both = key + value;
     if (!travels_in_ring(key_exchange(config.parallelism), grid.outer, key * element)) {
       counter.add("all_gather", times + 1, (grid.outer - 1) * both * element);
       counter.add("reduce_scatter", 1, (grid.outer - 1) * both * wide);
@@ -46,8 +45,10 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
       const bool triangle = token_balance(config) == TokenBalance::kContiguous;
       const int64_t seen_by = triangle ? grid.outer - 1 - group : grid.outer - 1;
       const int64_t sees = triangle ? group : grid.outer - 1;
-      counter.add("send", 2 * seen_by * (times + 1), key * element);
-      counter.add("send", 2 * sees, key * wide);
+      for (const int64_t one : {key, value}) {
+        counter.add("send", seen_by * (times + 1), one * element);
+        counter.add("send", sees, one * wide);
+      }
     }
   }
   // How many tokens each expert has, over those who hold pieces of the same samples.

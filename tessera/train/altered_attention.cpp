@@ -14,7 +14,8 @@ struct UnmergedKeys : KeyValues {
   void forward(const at::Tensor& k, const at::Tensor& v, BlockAttention& attention) override {
     attention.attend(k, v, own);
     const at::Tensor lse_of_own = attention.lse().clone();
-    inner->forward(k, v, attention);  // its causal blocks begin anew
+    attention.clear();
+    inner->forward(k, v, attention);
     at::Tensor lse = attention.lse();
     lse.copy_(lse_of_own);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/nn/attention/composed_attention.h"
 #include "tessera/nn/seams.h"
 #include "tests/nn/gradient_check.h"
 
@@ -54,8 +55,7 @@ void expect_equals_dense(const LayerContext& context, int64_t heads, int64_t kv_
                              sample_values({tokens, kv_heads, size}, 2),
                              sample_values({tokens, kv_heads, value_size}, 3)};
   for (at::Tensor& x : in) x.requires_grad_(true);
-  const auto groups = plan_documents(context);
-  const at::Tensor got = local_attention(in[0], in[1], in[2], groups, 0.4);
+  const at::Tensor got = local_attention(in[0], in[1], in[2], context, {.scale = 0.4});
   const at::Tensor want = dense_attention(in[0], in[1], in[2], context, 0.4);
   EXPECT_LT((got - want).abs().max().item<double>(), 1e-12);
   const at::Tensor weight = sample_values(want.sizes().vec(), 4);
@@ -93,7 +93,7 @@ TEST(LocalAttention, ScoresFarFromZero) {
   expect_equals_dense(context_of({{9, 40}}, 1, 40), 4, 2, 8, 8, 60.0);
 }
 
-// Longer than what one call of the kernel takes: cut, and merged by the log-sum-exp.
+// Longer than a block of the kernel.
 TEST(LocalAttention, LongDocuments) {
   for (const int64_t kv_heads : {1, 4}) {
     expect_equals_dense(context_of({}, 2, 401), 4, kv_heads, 8, 8);
@@ -104,10 +104,10 @@ TEST(LocalAttention, LongDocuments) {
 }
 
 TEST(LocalAttention, LongDocumentsInBfloat16) {
-  const auto groups = plan_documents(context_of({{200, 500}}, 1, 500));
+  const LayerContext context = context_of({{200, 500}}, 1, 500);
   expect_close_in_bfloat16(
-      [&groups](const std::vector<at::Tensor>& in) {
-        return local_attention(in[0], in[1], in[2], groups, 0.35);
+      [&context](const std::vector<at::Tensor>& in) {
+        return local_attention(in[0], in[1], in[2], context, {.scale = 0.35});
       },
       {sample_values({500, 4, 8}, 1), sample_values({500, 2, 8}, 2),
        sample_values({500, 2, 8}, 3)});
@@ -118,17 +118,17 @@ TEST(LocalAttention, NoTokensAtAll) {
   at::Tensor k = at::empty({0, 2, 8}, at::kDouble).requires_grad_(true);
   at::Tensor v = at::empty({0, 2, 8}, at::kDouble).requires_grad_(true);
   for (const int64_t rows : {0, 2}) {
-    const at::Tensor out = local_attention(q, k, v, plan_documents(context_of({}, rows, 0)), 1.0);
+    const at::Tensor out = local_attention(q, k, v, context_of({}, rows, 0), {.scale = 1.0});
     EXPECT_EQ(out.sizes(), q.sizes());
     EXPECT_EQ(torch::autograd::grad({out.sum()}, {q, k, v})[1].numel(), 0);
   }
 }
 
 TEST(LocalAttention, Bfloat16) {
-  const auto groups = plan_documents(context_of({{1, 8, 30}, {7, 14, 30}}, 2, 30));
+  const LayerContext context = context_of({{1, 8, 30}, {7, 14, 30}}, 2, 30);
   expect_close_in_bfloat16(
-      [&groups](const std::vector<at::Tensor>& in) {
-        return local_attention(in[0], in[1], in[2], groups, 0.35);
+      [&context](const std::vector<at::Tensor>& in) {
+        return local_attention(in[0], in[1], in[2], context, {.scale = 0.35});
       },
       {sample_values({60, 4, 8}, 1), sample_values({60, 2, 8}, 2), sample_values({60, 2, 8}, 3)});
 }
@@ -143,18 +143,33 @@ TEST(LocalAttention, InputsMayComeInAnyOrder) {
   call->offer(AttentionInput::kValue, v);
   call->offer(AttentionInput::kQuery, q);
   call->offer(AttentionInput::kKey, k);
-  EXPECT_TRUE(at::equal(call->attend(), local_attention(q, k, v, plan_documents(context), 0.5)));
+  EXPECT_TRUE(at::equal(call->attend(), local_attention(q, k, v, context, {.scale = 0.5})));
 }
 
-TEST(DocumentPlan, GroupsShortDocumentsAndLeavesLongOnesAlone) {
-  const auto groups = plan_documents(context_of({{5, 105, 110, 210}}, 1, 210));
-  ASSERT_EQ(groups.size(), 3u);
-  int64_t tokens = 0;
-  for (const DocumentGroup& group : groups) {
-    EXPECT_EQ(group.starts.size(), group.length == 5 ? 2u : 1u);
-    tokens += group.length * static_cast<int64_t>(group.starts.size());
-  }
-  EXPECT_EQ(tokens, 210);
+// The seam hands on what it is told, and writes the largest score of each sample and head.
+TEST(LocalAttention, CoreAttentionWithWindowCapAndSinks) {
+  const LayerContext context = context_of({{2, 7}, {7}}, 2, 7);
+  CoreAttention core;
+  core.scale = 0.5;
+  core.soft_cap = 1.5;
+  core.window = 3;
+  core.sinks.value = sample_values({4}, 5);
+  const at::Tensor q = sample_values({14, 4, 4}, 1), k = sample_values({14, 2, 4}, 2),
+                   v = sample_values({14, 2, 6}, 3);
+  const auto call = core.begin(context);
+  call->offer(AttentionInput::kValue, v);
+  call->offer(AttentionInput::kQuery, q);
+  call->offer(AttentionInput::kKey, k);
+  const auto rows = [](const at::Tensor& x) { return x.unflatten(0, {2, 7}).transpose(1, 2); };
+  at::Tensor largest, want_largest;
+  const at::Tensor want = composed_attention(rows(q), rows(k), rows(v), core.scores(),
+                                             context.document_ends, &want_largest)
+                              .transpose(1, 2)
+                              .flatten(0, 1);
+  EXPECT_LT((call->attend() - want).abs().max().item<double>(), 1e-13);
+  local_attention(q, k, v, context, core.scores(), &largest);
+  EXPECT_EQ(largest.sizes(), (std::vector<int64_t>{2, 4}));
+  EXPECT_LT((largest - want_largest).abs().max().item<double>(), 1e-13);
 }
 
 }  // namespace

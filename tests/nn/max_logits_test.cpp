@@ -80,13 +80,7 @@ TEST(MaxLogits, AreMadeOnlyWhenAskedFor) {
   EXPECT_TRUE(again.sinks.max_logits.empty()) << "a run that is repeated says nothing twice";
 }
 
-TEST(MaxLogits, OfBlocksOfQueriesAndOfPartsOfHeads) {
-  const at::Tensor q = at::randn({2, 2, 600, 4}), k = at::randn({2, 1, 600, 4});
-  const at::Tensor logits = at::matmul(q * 0.5, k.transpose(-1, -2));
-  EXPECT_TRUE(at::allclose(largest_logits(q, k, false, 0.5), logits.amax({0, 2, 3})));
-  const at::Tensor causal = logits.masked_fill(at::ones({600, 600}, at::kBool).triu(1),
-                                               -std::numeric_limits<double>::infinity());
-  EXPECT_TRUE(at::allclose(largest_logits(q, k, true, 0.5), causal.amax({0, 2, 3})));
+TEST(MaxLogits, OfPartsOfHeads) {
   Watched watched(true);
   record_max_logits(at::tensor({3.0}), 1, 3, 0, watched.context);
   record_max_logits(at::tensor({2.0, 5.0}), 1, 3, 0, watched.context);

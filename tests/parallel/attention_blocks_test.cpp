@@ -12,12 +12,15 @@ namespace {
 
 // softmax over the visible keys, [S, N, D] x [S, M, D], in float64.
 at::Tensor reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     const std::vector<int64_t>& ends, double scale) {
+                     const std::vector<int64_t>& ends, double scale, int64_t window) {
   const int64_t s = q.size(0);
   at::Tensor visible = at::zeros({s, s}, at::kBool);
   int64_t begin = 0;
   for (const int64_t end : ends) {
-    for (int64_t i = begin; i < end; ++i) visible[i].slice(0, begin, i + 1).fill_(true);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = window > 0 ? std::max(begin, i - window + 1) : begin;
+      visible[i].slice(0, first, i + 1).fill_(true);
+    }
     begin = end;
   }
   const int64_t copies = q.size(1) / k.size(1);
@@ -33,6 +36,7 @@ struct Case {
   TokenBalance balance;
   std::vector<int64_t> ends;
   int64_t kv_heads;
+  int64_t window = 0;
 };
 
 class Blocks : public testing::TestWithParam<Case> {};
@@ -53,7 +57,7 @@ TEST_P(Blocks, ForwardAndBackwardAreExact) {
                 .item<double>(),
             150);
   for (at::Tensor* x : {&q, &k, &v}) x->set_requires_grad(true);
-  const at::Tensor expected = reference(q, k, v, c.ends, scale);
+  const at::Tensor expected = reference(q, k, v, c.ends, scale, c.window);
   const at::Tensor seed = at::randn(expected.sizes(), options);
   const auto grads = torch::autograd::grad({expected}, {q, k, v}, {seed});
 
@@ -68,22 +72,25 @@ TEST_P(Blocks, ForwardAndBackwardAreExact) {
   int64_t pairs = 0;
   for (const Pieces& mine : pieces) {
     const at::Tensor my_q = part(q, mine);
-    BlockAttention attention(my_q, scale);
+    const AttentionScores scores{.scale = scale, .window = c.window};
+    BlockAttention attention(my_q, size, scores);
     std::vector<std::pair<const Pieces*, std::vector<VisibleBlock>>> plan;
-    plan.emplace_back(&mine, plan_blocks(mine, mine, c.ends, -1));
+    plan.emplace_back(&mine, plan_blocks(mine, mine, c.ends, -1, c.window));
     for (const Pieces& other : pieces) {
-      if (&other != &mine) plan.emplace_back(&other, plan_blocks(mine, other, c.ends, -1));
+      if (&other != &mine)
+        plan.emplace_back(&other, plan_blocks(mine, other, c.ends, -1, c.window));
     }
     for (const auto& [of, blocks] : plan) {
       attention.attend(part(k, *of), part(v, *of), blocks);
-      pairs += visible_pairs(blocks);
+      pairs += visible_pairs(blocks, c.window);
     }
     EXPECT_LE((attention.out() - part(expected, mine)).abs().max().item<double>(), 1e-12);
     at::Tensor dq = at::zeros_like(my_q);
     for (const auto& [of, blocks] : plan) {
       at::Tensor part_dk = at::zeros_like(part(k, *of)), part_dv = at::zeros_like(part_dk);
-      attend_backward(part(seed, mine), my_q, part(k, *of), part(v, *of), attention.out(),
-                      attention.lse(), blocks, scale, dq, part_dk, part_dv);
+      const at::Tensor grad_out = part(seed, mine), keys = part(k, *of), values = part(v, *of);
+      attend_backward({grad_out, my_q, keys, values, attention.out(), attention.lse(), scores},
+                      keys, values, blocks, dq, part_dk, part_dv);
       int64_t at = 0;
       for (const Range& piece : *of) {
         dk.narrow(0, piece.begin, piece.size()).add_(part_dk[0].narrow(0, at, piece.size()));
@@ -97,10 +104,10 @@ TEST_P(Blocks, ForwardAndBackwardAreExact) {
   EXPECT_LE((dk - grads[1]).abs().max().item<double>(), 1e-12 * grads[1].norm().item<double>());
   EXPECT_LE((dv - grads[2]).abs().max().item<double>(), 1e-12 * grads[2].norm().item<double>());
 
-  // Only the visible half is computed.
+  // Only what is visible is computed.
   int64_t visible = 0, begin = 0;
   for (const int64_t end : c.ends) {
-    visible += (end - begin) * (end - begin + 1) / 2;
+    for (int64_t i = 1; i <= end - begin; ++i) visible += c.window > 0 ? std::min(i, c.window) : i;
     begin = end;
   }
   EXPECT_EQ(pairs, visible);
@@ -114,6 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"documents", 4, TokenBalance::kHeadTail, {3, 4, 30, 63, 64}, 2},
                     Case{"documents_by_work", 4, TokenBalance::kByWork, {1, 2, 40, 41, 64}, 4},
                     Case{"document_in_one_slice", 2, TokenBalance::kContiguous, {20, 30, 64}, 4},
+                    Case{"window", 4, TokenBalance::kHeadTail, {64}, 2, 5},
+                    Case{"window_of_documents", 4, TokenBalance::kByWork, {3, 30, 64}, 4, 20},
+                    Case{"window_of_one", 2, TokenBalance::kHeadTail, {64}, 4, 1},
                     Case{
                         "all_short", 4, TokenBalance::kByWork, {8, 16, 24, 32, 40, 48, 56, 64}, 2}),
     [](const auto& info) { return info.param.name; });

@@ -20,10 +20,4 @@ bool wants_max_logits(const LayerContext& context);
 void record_max_logits(const at::Tensor& largest_H, int64_t first_head, int64_t heads,
                        int64_t layer, const LayerContext& context);
 
-/// The same number by plain products, block by block of queries: max over samples, queries i and
-/// the keys that they see of scale x q_i k_j, for each head. q [B, N, L, D], k [B, M, K, D] with M
-/// a divisor of N; causal: query i sees keys 0 to i. Returns [N], float32 (float64 for float64).
-at::Tensor largest_logits(const at::Tensor& q_BNLD, const at::Tensor& k_BMKD, bool causal,
-                          double scale);
-
 }  // namespace tessera

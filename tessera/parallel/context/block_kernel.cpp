@@ -6,13 +6,15 @@
 #include <limits>
 #include <vector>
 
-#include "tessera/nn/attention/flash_attention.h"
+#include "tessera/base/box.h"
 #include "tessera/nn/scalar_type.h"
 
 // G query heads share a kv head: [B, N, l, D] is [B, M, G, l, D] here, k and v [B, M, 1, m, D].
 
 namespace tessera {
 namespace {
+
+constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 at::Tensor grouped(const at::Tensor& x_BNlD, int64_t kv_heads) {
   return x_BNlD.to(accumulation_type(x_BNlD.scalar_type())).unflatten(1, {kv_heads, -1});
@@ -22,109 +24,109 @@ at::Tensor shared(const at::Tensor& x_BMmD) {
   return x_BMmD.to(accumulation_type(x_BMmD.scalar_type())).unsqueeze(2);
 }
 
-// Queries [begin, begin + size) and the first `keys` keys, all that they see.
-struct Tile {
-  int64_t begin;
-  int64_t size;
-  int64_t keys;
-};
-
 // Runs of queries whose scores take no more than `bytes`.
-std::vector<Tile> tiles_of(const at::Tensor& q_BNlD, int64_t keys, bool causal, int64_t bytes) {
+std::vector<Range> runs_of(const at::Tensor& q_BNlD, int64_t keys, int64_t bytes) {
   const int64_t queries = q_BNlD.size(2);
   const auto element =
       static_cast<int64_t>(c10::elementSize(accumulation_type(q_BNlD.scalar_type())));
   const int64_t bytes_of_query = q_BNlD.size(0) * q_BNlD.size(1) * keys * element;
   const int64_t most = std::max<int64_t>(1, bytes / std::max<int64_t>(1, bytes_of_query));
-  std::vector<Tile> tiles;
+  std::vector<Range> runs;
   for (int64_t begin = 0; begin < queries; begin += most) {
-    const int64_t size = std::min(most, queries - begin);
-    tiles.push_back({begin, size, causal ? std::min(keys, begin + size) : keys});
+    runs.push_back({begin, std::min(begin + most, queries)});
   }
-  return tiles;
+  return runs;
 }
 
-at::Tensor queries(const at::Tensor& x_BMGl, const Tile& tile) {
-  return x_BMGl.narrow(3, tile.begin, tile.size);
+at::Tensor queries(const at::Tensor& x_BMGl, const Range& run) {
+  return x_BMGl.narrow(3, run.begin, run.size());
 }
 
-at::Tensor keys(const at::Tensor& x_BM1mD, const Tile& tile) {
-  return x_BM1mD.narrow(3, 0, tile.keys);
-}
-
-at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Tile& tile, bool causal,
-                     double scale) {
-  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)).mul_(scale);
-  if (causal) {
-    const at::Tensor later =
-        at::ones({tile.size, tile.keys}, scores.options().dtype(at::kBool)).triu_(tile.begin + 1);
-    scores.masked_fill_(later, -std::numeric_limits<double>::infinity());
-  }
-  return scores;
+// Capped, -infinity where a query of the run does not see a key.
+at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Range& run,
+                     const AttentionScores& scores, const FlashPlaces& places) {
+  at::Tensor all = at::matmul(q, k.transpose(-1, -2)).mul_(scores.scale);
+  if (scores.soft_cap > 0) all.div_(scores.soft_cap).tanh_().mul_(scores.soft_cap);
+  const auto options = all.options().dtype(at::kLong);
+  const int64_t ahead = places.first_query - places.first_key;
+  const at::Tensor before = at::arange(ahead + run.begin, ahead + run.end, options).unsqueeze(1) -
+                            at::arange(k.size(3), options).unsqueeze(0);
+  if (places.causal) all.masked_fill_(before.lt(0), kNone);
+  if (scores.window > 0) all.masked_fill_(before.ge(scores.window), kNone);
+  return all;
 }
 
 }  // namespace
 
-std::pair<at::Tensor, at::Tensor> attend_block_by_products(const at::Tensor& q, const at::Tensor& k,
-                                                           const at::Tensor& v, bool causal,
-                                                           double scale, int64_t score_bytes) {
+at::Tensor attend_block_by_products(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const AttentionScores& scores, const FlashPlaces& places,
+                                    const at::Tensor& out, const at::Tensor& lse, bool with_largest,
+                                    int64_t score_bytes) {
   const int64_t kv_heads = k.size(1);
   const at::Tensor q_g = grouped(q, kv_heads), k_s = shared(k), v_s = shared(v);
-  at::Tensor out = at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
-  at::Tensor lse = at::empty({q.size(0), q.size(1), q.size(2)}, q_g.options());
-  at::Tensor out_g = out.unflatten(1, {kv_heads, -1}), lse_g = lse.unflatten(1, {kv_heads, -1});
-  for (const Tile& tile : tiles_of(q, k.size(2), causal, score_bytes)) {
-    at::Tensor scores = scores_of(queries(q_g, tile), keys(k_s, tile), tile, causal, scale);
-    const at::Tensor sums = scores.logsumexp(-1);
-    scores.sub_(sums.unsqueeze(-1)).exp_();
-    queries(lse_g, tile).copy_(sums);
-    queries(out_g, tile).copy_(at::matmul(scores, keys(v_s, tile)));
+  const at::Tensor out_g = out.unflatten(1, {kv_heads, -1}),
+                   lse_g = lse.unflatten(1, {kv_heads, -1});
+  at::Tensor largest;
+  for (const Range& run : runs_of(q, k.size(2), score_bytes)) {
+    at::Tensor all = scores_of(queries(q_g, run), k_s, run, scores, places);
+    at::Tensor to_out = queries(out_g, run), to_lse = queries(lse_g, run);
+    if (with_largest) {
+      const at::Tensor own = all.amax({-2, -1}).flatten(1);
+      largest = largest.defined() ? at::maximum(largest, own) : own;
+    }
+    const at::Tensor merged = at::logaddexp(to_lse, all.logsumexp(-1));
+    // Where nothing is seen at all, differences are taken from zero.
+    const at::Tensor from = merged.masked_fill(merged == kNone, 0);
+    all.sub_(from.unsqueeze(-1)).exp_();
+    to_out.mul_((to_lse - from).exp_().unsqueeze(-1)).add_(at::matmul(all, v_s));
+    to_lse.copy_(merged);
   }
-  return {out, lse};
+  return largest;
 }
 
-std::array<at::Tensor, 3> attend_block_backward_by_products(
-    const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-    const at::Tensor& out, const at::Tensor& lse, bool causal, double scale, int64_t score_bytes) {
-  const int64_t kv_heads = k.size(1);
-  const at::Tensor q_g = grouped(q, kv_heads), dout = grouped(grad_out, kv_heads);
-  const at::Tensor k_s = shared(k), v_s = shared(v);
-  const at::Tensor lse_g = lse.unflatten(1, {kv_heads, -1}).unsqueeze(-1);
-  const at::Tensor mean = (dout * grouped(out, kv_heads)).sum(-1, /*keepdim=*/true);
-  at::Tensor dq = at::empty(q_g.sizes(), q_g.options());
-  at::Tensor dk = at::zeros(k_s.sizes(), k_s.options());
-  at::Tensor dv = at::zeros(v_s.sizes(), v_s.options());
-  for (const Tile& tile : tiles_of(q, k.size(2), causal, score_bytes)) {
-    const at::Tensor q_t = queries(q_g, tile), dout_t = queries(dout, tile);
-    const at::Tensor k_t = keys(k_s, tile), v_t = keys(v_s, tile);
-    const at::Tensor share =  // of each key in a query's result, over all blocks
-        scores_of(q_t, k_t, tile, causal, scale).sub_(queries(lse_g, tile)).exp_();
-    const at::Tensor dscores =
-        at::matmul(dout_t, v_t.transpose(-1, -2)).sub_(queries(mean, tile)).mul_(share).mul_(scale);
-    queries(dq, tile).copy_(at::matmul(dscores, k_t));
-    keys(dk, tile).add_(at::matmul(dscores.transpose(-1, -2), q_t).sum(2, /*keepdim=*/true));
-    keys(dv, tile).add_(at::matmul(share.transpose(-1, -2), dout_t).sum(2, /*keepdim=*/true));
+void attend_block_backward_by_products(const BlockSaved& saved, const AttentionScores& scores,
+                                       const FlashPlaces& places, const BlockGrads& grads,
+                                       int64_t score_bytes) {
+  const int64_t kv_heads = saved.k.size(1);
+  const at::Tensor q_g = grouped(saved.q, kv_heads), dout = grouped(saved.grad_out, kv_heads);
+  const at::Tensor k_s = shared(saved.k), v_s = shared(saved.v);
+  const at::Tensor lse_g = saved.lse.unflatten(1, {kv_heads, -1}).unsqueeze(-1);
+  const at::Tensor mean = (dout * grouped(saved.out, kv_heads)).sum(-1, /*keepdim=*/true);
+  const at::Tensor dq = grads.q.unflatten(1, {kv_heads, -1});
+  const at::Tensor dk = grads.k.unsqueeze(2), dv = grads.v.unsqueeze(2);
+  for (const Range& run : runs_of(saved.q, saved.k.size(2), score_bytes)) {
+    const at::Tensor q_t = queries(q_g, run), dout_t = queries(dout, run);
+    const at::Tensor lse = queries(lse_g, run);
+    at::Tensor share = scores_of(q_t, k_s, run, scores, places);
+    at::Tensor slope;  // of the capped score
+    if (scores.soft_cap > 0) slope = 1 - (share / scores.soft_cap).square();
+    share.sub_(lse.masked_fill(lse == kNone, 0)).exp_();  // of a key in the result, over all blocks
+    at::Tensor dscores =
+        at::matmul(dout_t, v_s.transpose(-1, -2)).sub_(queries(mean, run)).mul_(share);
+    dscores.mul_(scores.scale);
+    if (slope.defined()) dscores.mul_(slope.masked_fill_(slope == kNone, 0));
+    queries(dq, run).add_(at::matmul(dscores, k_s));
+    dk.add_(at::matmul(dscores.transpose(-1, -2), q_t).sum(2, /*keepdim=*/true));
+    dv.add_(at::matmul(share.transpose(-1, -2), dout_t).sum(2, /*keepdim=*/true));
   }
-  return {dq.flatten(1, 2).to(q.scalar_type()), dk.squeeze(2).to(k.scalar_type()),
-          dv.squeeze(2).to(v.scalar_type())};
 }
 
-std::pair<at::Tensor, at::Tensor> attend_block(const at::Tensor& q, const at::Tensor& k,
-                                               const at::Tensor& v, bool causal, double scale) {
-  if (!q.device().is_cpu()) return attend_block_by_products(q, k, v, causal, scale);
-  FlashResult result = flash_forward(q, k, v, causal, scale);
-  return {std::move(result.out), std::move(result.lse)};
-}
-
-std::array<at::Tensor, 3> attend_block_backward(const at::Tensor& grad_out, const at::Tensor& q,
-                                                const at::Tensor& k, const at::Tensor& v,
-                                                const at::Tensor& out, const at::Tensor& lse,
-                                                bool causal, double scale) {
+at::Tensor attend_block(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const AttentionScores& scores, const FlashPlaces& places,
+                        const at::Tensor& out, const at::Tensor& lse, bool with_largest) {
   if (!q.device().is_cpu()) {
-    return attend_block_backward_by_products(grad_out, q, k, v, out, lse, causal, scale);
+    return attend_block_by_products(q, k, v, scores, places, out, lse, with_largest);
   }
-  FlashGrads grads = flash_backward(grad_out, q, k, v, out, lse, causal, scale);
-  return {std::move(grads.q), std::move(grads.k), std::move(grads.v)};
+  return flash_merge(out, lse, q, k, v, scores, places, with_largest);
+}
+
+void attend_block_backward(const BlockSaved& saved, const AttentionScores& scores,
+                           const FlashPlaces& places, const BlockGrads& grads) {
+  if (!saved.q.device().is_cpu()) {
+    return attend_block_backward_by_products(saved, scores, places, grads);
+  }
+  flash_backward(saved.grad_out, saved.q, saved.k, saved.v, saved.out, saved.lse, scores, places,
+                 grads.q, grads.k, grads.v);
 }
 
 }  // namespace tessera

@@ -37,11 +37,21 @@ struct State {
   std::array<HeadExchange, 3> returning;  // gradients on their way back (async)
   int64_t pairs = 0;                      // of queries and keys that this rank computes, of a head
   at::Tensor q, k, v, out, lse;           // [R, L, heads here, D]
-  int64_t value_size = 0;                 // of v before it was padded
+  AttentionScores scores;                 // without sinks
+  at::Tensor sinks;                       // [heads here] in the type of lse, or undefined
+  at::ScalarType sinks_type = at::kFloat;
 };
 
-at::Tensor padded(const at::Tensor& x, int64_t size) {
-  return x.size(-1) == size ? x : at::constant_pad_nd(x, {0, size - x.size(-1)});
+// [N] of the heads before the trade: zeros but for those of this rank, to be summed over the ranks
+// like the gradient of any weight.
+at::Tensor gradient_of_sinks(const State& s, const at::Tensor& grad_out_RLNE,
+                             const ProcessGroup& inner) {
+  const at::Tensor mean = (grad_out_RLNE * s.out).sum(-1, /*keepdim=*/false, s.lse.scalar_type());
+  const at::Tensor share = (s.sinks.view({1, -1, 1}) - s.lse).exp_();
+  at::Tensor all = at::zeros({s.heads[0]}, s.lse.options());
+  const int64_t here = s.sinks.size(0);
+  all.narrow(0, inner.rank() * here, here).sub_((share * mean.transpose(1, 2)).sum({0, 2}));
+  return all;
 }
 
 class ContextCall : public AttentionCall {
@@ -54,9 +64,7 @@ class ContextCall : public AttentionCall {
     state_->heads[i] = x_TND.size(1);
     {
       const at::NoGradGuard no_grad;
-      // The kernel takes one head size (MLA has two): zeros change nothing.
-      const at::Tensor x = x_TND.detach();
-      exchanges_[i] = sequence_to_heads(x, context_.rows, owner_.inner);
+      exchanges_[i] = sequence_to_heads(x_TND.detach(), context_.rows, owner_.inner);
       if (!owner_.async) exchanges_[i].work.wait();
     }
     if (owner_.async && owner_.inner.size() > 1) {
@@ -78,14 +86,16 @@ class ContextCall : public AttentionCall {
                               state_->pairs);
       out_TND = forward(std::move(plan));
     }
-    return custom_gradient(
-        {inputs_[0], inputs_[1], inputs_[2]}, out_TND,
-        [state = state_, keys = keys_, inner = owner_.inner, async = owner_.async,
-         scale = owner_.scale, timeline = context_.step->timeline,
-         micro_batch = context_.micro_batch](const at::Tensor& grad) {
-          const TimelineSpan span(timeline, "attention", "backward", micro_batch, state->pairs);
-          return backward(*state, *keys, inner, async, scale, grad);
-        });
+    std::vector<at::Tensor> inputs(inputs_.begin(), inputs_.end());
+    if (owner_.sinks.present()) inputs.push_back(owner_.sinks.value);
+    return custom_gradient(inputs, out_TND,
+                           [state = state_, keys = keys_, inner = owner_.inner,
+                            async = owner_.async, timeline = context_.step->timeline,
+                            micro_batch = context_.micro_batch](const at::Tensor& grad) {
+                             const TimelineSpan span(timeline, "attention", "backward", micro_batch,
+                                                     state->pairs);
+                             return backward(*state, *keys, inner, async, grad);
+                           });
   }
 
  private:
@@ -94,15 +104,21 @@ class ContextCall : public AttentionCall {
     s.q = exchanges_[0].finish();
     s.k = exchanges_[1].finish();
     s.v = exchanges_[2].finish();
-    s.value_size = s.v.size(-1);
-    const int64_t size = std::max(s.q.size(-1), s.value_size);
-    s.q = padded(s.q, size);
-    s.k = padded(s.k, size);
-    s.v = padded(s.v, size);
+    s.scores = owner_.scores();
+    if (s.scores.sinks.defined()) {
+      const int64_t here = s.q.size(2);
+      s.sinks_type = s.scores.sinks.scalar_type();
+      s.sinks = s.scores.sinks.detach()
+                    .narrow(0, owner_.inner.rank() * here, here)
+                    .to(accumulation_type(s.q.scalar_type()));
+      s.scores.sinks = at::Tensor();
+    }
     keys_ = owner_.keys(std::move(plan), s.k);
-    BlockAttention attention(s.q, owner_.scale);
+    AttentionScores with_sinks = s.scores;
+    with_sinks.sinks = s.sinks;
+    BlockAttention attention(s.q, s.v.size(-1), std::move(with_sinks));
     const bool watches = wants_max_logits(context_);
-    if (watches) attention.watch_largest();
+    if (watches) attention.keep_largest();
     keys_->forward(s.k, s.v, attention);
     if (watches) {
       const int64_t here = s.q.size(2);
@@ -111,20 +127,18 @@ class ContextCall : public AttentionCall {
     }
     s.out = attention.out().to(s.q.scalar_type());
     s.lse = attention.lse();
-    const at::Tensor out = s.out.narrow(-1, 0, s.value_size);
-    return heads_to_sequence(out, s.heads[0], owner_.inner).finish();
+    return heads_to_sequence(s.out, s.heads[0], owner_.inner).finish();
   }
 
   static std::vector<at::Tensor> backward(State& s, KeyValues& keys, const ProcessGroup& inner,
-                                          bool async, double scale, const at::Tensor& grad) {
-    const at::Tensor grad_out =
-        padded(sequence_to_heads(grad, s.q.size(0), inner).finish(), s.q.size(-1));
+                                          bool async, const at::Tensor& grad) {
+    const at::Tensor grad_out = sequence_to_heads(grad, s.q.size(0), inner).finish();
     const auto options = s.q.options().dtype(accumulation_type(s.q.scalar_type()));
     at::Tensor dq = at::zeros(s.q.sizes(), options);
     at::Tensor dk = at::zeros(s.k.sizes(), options);
     at::Tensor dv = at::zeros(s.v.sizes(), options);
-    keys.backward({grad_out, s.q, s.k, s.v, s.out, s.lse, scale}, dq, dk, dv);
-    const std::array<at::Tensor, 3> grads{dq, dk, dv.narrow(-1, 0, s.value_size)};
+    keys.backward({grad_out, s.q, s.k, s.v, s.out, s.lse, s.scores}, dq, dk, dv);
+    const std::array<at::Tensor, 3> grads{dq, dk, dv};
     std::vector<at::Tensor> result(3);
     for (const size_t i :
          {size_t{2}, size_t{1}, size_t{0}}) {  // the order in which they are needed
@@ -139,6 +153,9 @@ class ContextCall : public AttentionCall {
         result[i] = s.returning[i].finish();
       }
     }
+    if (s.sinks.defined()) {
+      result.push_back(gradient_of_sinks(s, grad_out, inner).to(s.sinks_type));
+    }
     s.q = s.k = s.v = s.out = s.lse = at::Tensor();
     return result;
   }
@@ -149,7 +166,7 @@ class ContextCall : public AttentionCall {
     int64_t pairs = 0;
     for (const auto& blocks : plan.mine) {
       const bool of_all_rows = !blocks.empty() && blocks.front().row < 0;
-      pairs += visible_pairs(blocks) * (of_all_rows ? context_.rows : 1);
+      pairs += visible_pairs(blocks, owner_.window) * (of_all_rows ? context_.rows : 1);
     }
     return pairs / owner_.inner.size();
   }
@@ -171,11 +188,12 @@ class ContextCall : public AttentionCall {
       const auto& ends = packed ? context_.document_ends[static_cast<size_t>(row)] : whole;
       for (size_t peer = 0; peer < pieces.size(); ++peer) {
         for (const VisibleBlock& b :
-             plan_blocks(pieces[me], pieces[peer], ends, alike ? -1 : row)) {
+             plan_blocks(pieces[me], pieces[peer], ends, alike ? -1 : row, owner_.window)) {
           plan.mine[peer].push_back(b);
         }
         plan.of_mine[peer] =
-            plan.of_mine[peer] || !plan_blocks(pieces[peer], pieces[me], ends, row).empty();
+            plan.of_mine[peer] ||
+            !plan_blocks(pieces[peer], pieces[me], ends, row, owner_.window).empty();
       }
     }
     return plan;

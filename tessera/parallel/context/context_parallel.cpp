@@ -15,8 +15,7 @@ void context_parallel(Decoder& decoder, const Config& config, const DeviceMesh& 
     auto* plain = dynamic_cast<Attention*>(layer->attention.get());
     std::unique_ptr<CoreAttention>& core = latent != nullptr ? latent->core : plain->core;
     auto parallel = std::make_unique<ContextAttention>();
-    parallel->scale = core->scale;
-    parallel->layer = core->layer;
+    static_cast<CoreAttention&>(*parallel) = std::move(*core);
     parallel->inner = neighbours;
     parallel->outer = outer;
     parallel->exchange = key_exchange(config.parallelism);

@@ -26,9 +26,7 @@ class Gathered : public KeyValues {
     at::Tensor all_dk = at::zeros(keys.sizes(), dk.options());
     at::Tensor all_dv = at::zeros(values.sizes(), dv.options());
     const auto differentiate = [&](size_t peer, const at::Tensor& k, const at::Tensor& v) {
-      at::Tensor to_dk = part(all_dk, peer), to_dv = part(all_dv, peer);
-      attend_backward(s.grad_out, s.q, k, v, s.out, s.lse, plan_.mine[peer], s.scale, dq, to_dk,
-                      to_dv);
+      attend_backward(s, k, v, plan_.mine[peer], dq, part(all_dk, peer), part(all_dv, peer));
     };
     differentiate(me(), s.k, s.v);  // while the others' are gathered
     Work(work).wait();
@@ -81,8 +79,7 @@ class Ring : public KeyValues {
   void backward(const AttentionSaved& s, at::Tensor& dq, at::Tensor& dk, at::Tensor& dv) override {
     const at::Tensor own_k = s.k.contiguous(), own_v = s.v.contiguous();
     Arriving next = start(1, own_k, own_v);
-    attend_backward(s.grad_out, s.q, own_k, own_v, s.out, s.lse, plan_.mine[before(0)], s.scale, dq,
-                    dk, dv);
+    attend_backward(s, own_k, own_v, plan_.mine[before(0)], dq, dk, dv);
     // What others' queries give to my keys is added in the order of hops, one hop later: no more
     // than two hops' keys, values and gradients of them exist at once.
     Arriving contribution, sending;
@@ -101,8 +98,7 @@ class Ring : public KeyValues {
       if (now.k.defined()) {
         at::Tensor peer_dk = at::zeros(dk.sizes(), dk.options());
         at::Tensor peer_dv = at::zeros(dv.sizes(), dv.options());
-        attend_backward(s.grad_out, s.q, now.k, now.v, s.out, s.lse, plan_.mine[before(hop)],
-                        s.scale, dq, peer_dk, peer_dv);
+        attend_backward(s, now.k, now.v, plan_.mine[before(hop)], dq, peer_dk, peer_dv);
         to_peer = send(before(hop), peer_dk, peer_dv, kGradient);
       }
       add();

@@ -23,17 +23,6 @@ struct KeyPlan {
 /// under the next tag.
 constexpr int64_t kRingKeyGradientTag = 2;
 
-/// What the backward of a call needs; all [R, L, heads, D], lse [R, N, L].
-struct AttentionSaved {
-  const at::Tensor& grad_out;
-  const at::Tensor& q;
-  const at::Tensor& k;
-  const at::Tensor& v;
-  const at::Tensor& out;
-  const at::Tensor& lse;
-  double scale;
-};
-
 class KeyValues {
  public:
   virtual ~KeyValues() = default;
