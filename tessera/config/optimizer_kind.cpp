@@ -31,21 +31,22 @@ bool OptimizerTable::is_key_of_others(std::string_view path, const OptimizerKind
 }
 
 const OptimizerTable& builtin_optimizers() {
-  using Slots = std::vector<std::string>;
+  using Slots = std::vector<Slot>;
+  using enum Slot::Values;
   static const OptimizerTable table({
       {.name = "AdamW",
        .keys = {"betas", "eps", "amsgrad"},
        .slots =
-           [](const OptimizerConfig& config, ParamRole) {
-             Slots slots{"exp_avg", "exp_avg_sq"};
-             if (config.amsgrad) slots.emplace_back("max_exp_avg_sq");
+           [](const OptimizerConfig& config, const StateOwner&) {
+             Slots slots{{"exp_avg", kSigned}, {"exp_avg_sq", kNonNegative}};
+             if (config.amsgrad) slots.push_back({"max_exp_avg_sq", kNonNegative});
              return slots;
            }},
       {.name = "SGD",
        .keys = {"momentum"},
        .slots =
-           [](const OptimizerConfig& config, ParamRole) {
-             return config.momentum == 0.0 ? Slots{} : Slots{"momentum_buffer"};
+           [](const OptimizerConfig& config, const StateOwner&) {
+             return config.momentum == 0.0 ? Slots{} : Slots{{"momentum_buffer"}};
            }},
   });
   return table;

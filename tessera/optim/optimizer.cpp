@@ -14,8 +14,8 @@ Optimizer::Optimizer(const OptimizerConfig& config, ParamTable& table)
   for (size_t i = 0; i < table.params().size(); ++i) {
     const ShardedParam& param = *table.params()[i];
     auto& state = state_.emplace_back();
-    for (const std::string& slot : config.kind->slots(config, param.role)) {
-      state.emplace_back(slot, at::zeros_like(param.value));
+    for (const Slot& slot : config.kind->slots(config, {param.name, param.role, param.shape})) {
+      state.emplace_back(slot.name, at::zeros_like(param.value));
     }
     if (param.value.numel() == 0 || !param.trainable) continue;
     groups_[is_decayed(config, param.name, param.shape.size()) ? 0 : 1].params.push_back(i);

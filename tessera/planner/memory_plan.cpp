@@ -13,10 +13,18 @@
 namespace tessera {
 namespace {
 
-// Tensors that the optimizer keeps for each parameter of this role.
-int64_t moments_of(const OptimizerConfig& optimizer, ParamRole role) {
+// Tensors that the optimizer keeps for a parameter.
+int64_t moments_of(const OptimizerConfig& optimizer, const StateOwner& owner) {
   TESSERA_CHECK(optimizer.kind != nullptr, "a plan for an optimizer whose kind is not known");
-  return static_cast<int64_t>(optimizer.kind->slots(optimizer, role).size());
+  return static_cast<int64_t>(optimizer.kind->slots(optimizer, owner).size());
+}
+
+int64_t moments_of(const OptimizerConfig& optimizer, const TensorGroup& group) {
+  int64_t slots = 0;
+  for (const std::string& name : group.names) {
+    slots += moments_of(optimizer, {name, group.role, group.shape});
+  }
+  return slots;
 }
 
 }  // namespace
@@ -33,7 +41,7 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
       const Placement placement = place_parameter(group.role, config.model, dims);
       const int64_t own = held_elements(group, placement, dims, rank).own;
       plan.parameters += own;
-      moments += own * moments_of(config.optimizer, group.role);
+      moments += own / group.count * moments_of(config.optimizer, group);
     }
     gathered.push_back(0);
     for (const WeightGroup& group : weight_groups(config, dims, unit, rank, processes)) {
@@ -45,7 +53,9 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
   plan.weights = plan.parameters * element + constants;
   plan.gradients = plan.parameters * element;
   plan.moments =
-      moments * element + constants * moments_of(config.optimizer, ParamRole::kRouterBias);
+      moments * element +
+      constants * moments_of(config.optimizer,
+                             {"", ParamRole::kRouterBias, {config.model.n_routed_experts}});
   if (resharding(config, dims).keep_all_step) {
     for (const int64_t bytes : gathered) plan.gathered += bytes;
   } else {

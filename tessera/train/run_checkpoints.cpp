@@ -80,7 +80,8 @@ OptimizerTable known_optimizers(const OptimizerConfig& optimizer) {
 // Whether the optimizer keeps a tensor of any parameter between its updates.
 bool keeps_state(const Config& config) {
   return std::ranges::any_of(model_spec(config.model), [&](const ParamSpec& spec) {
-    return !config.optimizer.kind->slots(config.optimizer, spec.role).empty();
+    return !config.optimizer.kind->slots(config.optimizer, {spec.name, spec.role, spec.shape})
+                .empty();
   });
 }
 

@@ -37,10 +37,11 @@ class Signum : public Optimizer {
 };
 
 OptimizerTable longer_table() {
-  return builtin_optimizers().with(
-      {.name = "Signum", .keys = {"momentum"}, .slots = [](const OptimizerConfig&, ParamRole) {
-         return std::vector<std::string>{"sign_avg"};
-       }});
+  return builtin_optimizers().with({.name = "Signum",
+                                    .keys = {"momentum"},
+                                    .slots = [](const OptimizerConfig&, const StateOwner&) {
+                                      return std::vector<Slot>{{"sign_avg"}};
+                                    }});
 }
 
 OptimizerMakers longer_makers() {
