@@ -40,14 +40,18 @@ struct OptimizerKind {
   /// Keys of the section `optimizer` that mean something to it, beside those that every optimizer
   /// has.
   std::vector<std::string_view> keys;
-  /// An update needs the whole of a matrix in one place, not only the rows of a rank.
-  bool needs_whole_matrices = false;
+  /// Whether an update of the parameter needs the whole of each of its matrices in one place, not
+  /// only the rows of a rank. Left out: of none.
+  std::function<bool(const OptimizerConfig&, const StateOwner&)> needs_whole_matrices = nullptr;
   /// What optimizer.momentum is when the file does not say it.
   double default_momentum = 0.0;
   /// The tensors that it keeps for a parameter.
   std::function<std::vector<Slot>(const OptimizerConfig&, const StateOwner&)> slots;
 
   bool has(std::string_view key) const;  // whether `key` is one of its own
+  bool needs_whole(const OptimizerConfig& config, const StateOwner& owner) const {
+    return needs_whole_matrices && needs_whole_matrices(config, owner);
+  }
 };
 
 /// Optimizers by name.

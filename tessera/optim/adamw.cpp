@@ -4,21 +4,32 @@
 
 namespace tessera {
 
+void AdamWTensors::add(const ShardedParam& param, const at::Tensor& average,
+                       const at::Tensor& square, const at::Tensor& maximum, int64_t number) {
+  values.push_back(param.value);
+  grads.push_back(param.grad);
+  averages.push_back(average);
+  squares.push_back(square);
+  if (maximum.defined()) maxima.push_back(maximum);
+  // The kernel counts from what it is given.
+  steps.push_back(
+      at::scalar_tensor(static_cast<double>(number), param.value.options().dtype(at::kFloat)));
+}
+
+void AdamWTensors::update(double lr, const std::vector<double>& betas, double eps,
+                          double weight_decay) {
+  if (values.empty()) return;
+  at::_fused_adamw_(values, grads, averages, squares, maxima, steps, lr, betas[0], betas[1],
+                    weight_decay, eps, /*amsgrad=*/!maxima.empty(), /*maximize=*/false);
+}
+
 void AdamW::update(const DecayGroup& group, double lr) {
-  std::vector<at::Tensor> values, grads, avgs, squares, maxima, steps;
+  AdamWTensors tensors;
   for (const size_t i : group.params) {
-    values.push_back(param(i).value);
-    grads.push_back(param(i).grad);
-    avgs.push_back(slot(i, 0));
-    squares.push_back(slot(i, 1));
-    if (config().amsgrad) maxima.push_back(slot(i, 2));
-    // The kernel counts from what it is given: the number of this update.
-    steps.push_back(at::scalar_tensor(static_cast<double>(updates() + 1),
-                                      param(i).value.options().dtype(at::kFloat)));
+    tensors.add(param(i), slot(i, 0), slot(i, 1), config().amsgrad ? slot(i, 2) : at::Tensor(),
+                updates() + 1);
   }
-  at::_fused_adamw_(values, grads, avgs, squares, maxima, steps, lr, config().betas[0],
-                    config().betas[1], group.weight_decay, config().eps, config().amsgrad,
-                    config().maximize);
+  tensors.update(lr, config().betas, config().eps, group.weight_decay);
 }
 
 }  // namespace tessera

@@ -52,7 +52,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       schedule, model_->chunks, inject_in_pipeline(options_.faults, mesh_[Axis::kPp], schedule),
       config_.model.hidden_size, scalar_type(config_.model.compute_dtype));
   pipeline_->set_timeline(options_.timeline);
-  optimizer_ = make_optimizer(config_.optimizer, model_->table, mesh_, options_.optimizers);
+  optimizer_ = make_optimizer(config_, model_->table, mesh_, options_.optimizers);
   checkpoints_ = std::make_unique<RunCheckpoints>(config_, plan_, options_.source->size(), *model_,
                                                   *optimizer_, mesh_, options_.families);
   step_ = checkpoints_->start();
