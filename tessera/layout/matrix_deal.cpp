@@ -1,6 +1,7 @@
 #include "tessera/layout/matrix_deal.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "tessera/base/error.h"
@@ -50,15 +51,13 @@ void MatrixDeal::find_holdings(const ParallelDims& dims, int64_t rank) {
   const int64_t first = rank / ranks_ * ranks_;  // stages are neighbours
   for (const DealtTensor& tensor : tensors_) {
     std::vector<Holding>& holdings = holdings_.emplace_back();
+    std::map<std::pair<std::vector<int64_t>, std::vector<int64_t>>, size_t> known;
     for (int64_t place = 0; place < ranks_; ++place) {
       Box box = box_of(tensor.shape, tensor.cuts, dims, first + place);
       if (box.numel() == 0) continue;
-      const auto same = std::ranges::find(holdings, box, &Holding::box);
-      if (same != holdings.end()) {
-        same->places.push_back(place);
-      } else {
-        holdings.push_back({std::move(box), {place}});
-      }
+      const auto [entry, is_new] = known.try_emplace({box.offsets, box.sizes}, holdings.size());
+      if (is_new) holdings.push_back({std::move(box), {}});
+      holdings[entry->second].places.push_back(place);
     }
   }
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/comm/stage_group.h"
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/newton_schulz_steps.h"
 #include "tessera/optim/adamw.h"
@@ -26,9 +25,8 @@ Muon::Muon(const Config& config, ParamTable& table, const DeviceMesh& mesh)
     tensors.push_back({row.name, row.shape, row.cuts,
                        matrix_pieces(row.role, row.shape[row.shape.size() - 2], config.model)});
   }
-  exchange_ =
-      std::make_unique<MatrixExchange>(MatrixDeal(std::move(tensors), mesh.dims(), mesh.rank()),
-                                       std::move(params), stage_group(mesh));
+  exchange_ = std::make_unique<MatrixExchange>(
+      MatrixDeal(std::move(tensors), mesh.dims(), mesh.rank()), std::move(params), stage());
 }
 
 // Of a matrix what needs its own elements only; the gradient becomes u.

@@ -6,6 +6,7 @@
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/expert_plan.h"
 #include "tessera/planner/flops.h"
+#include "tessera/planner/matrix_plan.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/plan.h"
@@ -83,6 +84,29 @@ void plan_ranks(const Config& config, const PipelineSchedule& schedule,
   }
 }
 
+// What the matrices of an optimizer that needs them whole add. How they are dealt differs between
+// ranks that are alike otherwise.
+void add_matrices(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
+  const int64_t of_stage = plan.dims.world / plan.dims.pp;
+  for (size_t pp = 0; pp < stages.size(); ++pp) {
+    const int64_t first = static_cast<int64_t>(pp) * of_stage;
+    const auto deal = deal_matrices(config, plan.dims, stages[pp], first);
+    if (!deal) continue;
+    plan.matrices.resize(static_cast<size_t>(plan.dims.world));
+    const std::vector<MatrixPlan> ranks = plan_matrices(config, *deal);
+    for (size_t place = 0; place < ranks.size(); ++place) {
+      const size_t rank = static_cast<size_t>(first) + place;
+      plan.matrices[rank] = ranks[place];
+      MemoryPlan& memory = plan.memory[rank];
+      memory.peak = std::max(memory.peak, memory.before_update + ranks[place].memory);
+      if (ranks[place].sent == 0) continue;
+      TrafficPlan::Count& sent = plan.traffic[rank][Axis::kWorld].operations["all_to_all"];
+      sent.calls += 2 * ranks[place].rounds;
+      sent.bytes += ranks[place].sent;
+    }
+  }
+}
+
 }  // namespace
 
 Plan make_plan(const Config& config, int64_t world, bool processes, std::optional<DataPlan> data) {
@@ -109,6 +133,7 @@ Plan make_plan(const Config& config, int64_t world, bool processes, std::optiona
   }
   const PipelineSchedule schedule = proven_schedule(config, plan.batch.micro_batches);
   plan_ranks(config, schedule, stages, processes, plan);
+  add_matrices(config, stages, plan);
   plan.context = plan_context(config, plan.dims);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
   if (plan.dims.pp > 1) plan.pipeline = plan_pipeline(config, schedule, plan.stages);

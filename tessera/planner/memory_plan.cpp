@@ -66,7 +66,8 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
   }
   const StepPeak peak = plan_step_peak(config, dims, batch, schedule, stage, rank, processes);
   plan.activations = peak.activations;
-  plan.peak = plan.weights + plan.moments + peak.total();
+  plan.before_update = plan.weights + plan.moments + plan.gradients + peak.left;
+  plan.peak = std::max(plan.before_update, plan.weights + plan.moments + peak.total());
   return plan;
 }
 

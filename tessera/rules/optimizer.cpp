@@ -37,14 +37,11 @@ void check_betas(Checker& check, std::string_view path, const std::vector<double
   }
 }
 
+// One triple for ns_steps iterations, or triples that have counts.
 void check_newton_schulz(Checker& check) {
   const auto& triples = check.config.optimizer.ns_coefficients;
-  if (triples.empty()) {
-    check.error("optimizer.ns_coefficients", "must be [a, b, c] or [[[a, b, c], count], ...]",
-                "[3.4445, -4.775, 2.0315]");
-  } else if (triples.front().count > 0 && check.given("optimizer.ns_steps")) {
-    check.no_effect("optimizer.ns_steps");
-  }
+  const bool counted = !triples.empty() && triples.front().count > 0;
+  if (counted && check.given("optimizer.ns_steps")) check.no_effect("optimizer.ns_steps");
 }
 
 }  // namespace

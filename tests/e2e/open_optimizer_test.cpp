@@ -46,10 +46,9 @@ OptimizerTable longer_table() {
 
 OptimizerMakers longer_makers() {
   OptimizerMakers makers = builtin_optimizer_makers();
-  makers.push_back(
-      {"Signum", [](const OptimizerConfig& config, ParamTable& table, const DeviceMesh&) {
-         return std::make_unique<Signum>(config, table);
-       }});
+  makers.push_back({"Signum", [](const Config& config, ParamTable& table, const DeviceMesh& mesh) {
+                      return std::make_unique<Signum>(config, table, mesh);
+                    }});
   return makers;
 }
 
