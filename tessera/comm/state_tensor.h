@@ -13,7 +13,7 @@ struct StateTensor {
   at::Tensor value;
   /// float32, of the blocks that the box touches (layout/moment_blocks.h), matrix by matrix of a
   /// stack: [matrices * blocks]. Undefined: no codes.
-  at::Tensor scales;
+  at::Tensor scales = {};
   bool is_signed = true;  // of codes
 };
 

@@ -6,14 +6,19 @@
 #include <cmath>
 
 #include "tessera/config/optimizer_kind.h"
+#include "tessera/layout/clipped_heads.h"
 #include "tessera/layout/newton_schulz_steps.h"
 #include "tessera/optim/adamw.h"
+#include "tessera/optim/clip_heads.h"
 #include "tessera/optim/newton_schulz.h"
 
 namespace tessera {
 
 Muon::Muon(const Config& config, ParamTable& table, const DeviceMesh& mesh)
-    : Optimizer(config, table, mesh), steps_(newton_schulz_steps(config.optimizer)) {
+    : Optimizer(config, table, mesh),
+      model_(config.model),
+      clips_heads_(tessera::clips_heads(config)),
+      steps_(newton_schulz_steps(config.optimizer)) {
   std::vector<DealtTensor> tensors;
   std::vector<ShardedParam*> params;
   for (size_t i = 0; i < table.params().size(); ++i) {
@@ -49,6 +54,10 @@ void Muon::update(const DecayGroup& group, double lr) {
     if (group.weight_decay != 0) param(i).value.mul_(1.0 - lr * group.weight_decay);
   }
   others.update(lr, config().adamw_betas, config().adamw_eps, group.weight_decay);
+}
+
+void Muon::clip_heads(const at::Tensor& largest_LH) {
+  tessera::clip_heads(table(), model_, largest_LH, config().qk_clip_threshold);
 }
 
 void Muon::finish_update(double lr) {

@@ -17,12 +17,16 @@ namespace tessera {
 class Muon final : public Optimizer {
  public:
   Muon(const Config& config, ParamTable& table, const DeviceMesh& mesh);
+  bool clips_heads() const override { return clips_heads_; }
+  void clip_heads(const at::Tensor& largest_LH) override;
 
  protected:
   void update(const DecayGroup& group, double lr) override;
   void finish_update(double lr) override;
 
  private:
+  ModelConfig model_;
+  bool clips_heads_ = false;
   std::vector<NewtonSchulzTriple> steps_;
   std::set<size_t> matrices_;  // rows of the table
   std::unique_ptr<MatrixExchange> exchange_;

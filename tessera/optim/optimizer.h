@@ -35,6 +35,12 @@ class Optimizer {
   /// and by -1 where the file asks to ascend. Collective over the stage; gradients are used up.
   void step(double lr, double gradient_scale);
 
+  /// Whether clip_heads() is to be called after every step.
+  virtual bool clips_heads() const { return false; }
+  /// Scales the projections of heads whose logits are too large. largest_LH: [layers, heads],
+  /// float64, of the step (clip_heads.h).
+  virtual void clip_heads(const at::Tensor& /*largest_LH*/) {}
+
   /// State tensors of parameter i of the table, as they are kept.
   std::vector<StateTensor> state(size_t param) const { return moments_.kept(param); }
   /// Fills what is kept in codes from numbers, see Moments::encode.
@@ -50,6 +56,7 @@ class Optimizer {
   /// What is to be done once all groups are updated, by all ranks of the stage together.
   virtual void finish_update(double /*lr*/) {}
 
+  ParamTable& table() { return table_; }
   ShardedParam& param(size_t i) { return *table_.params()[i]; }
   /// The tensor of a parameter in the slot at place `slot` of the list of config.kind: in the
   /// master's type, in update().

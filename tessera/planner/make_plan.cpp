@@ -8,6 +8,7 @@
 #include "tessera/planner/flops.h"
 #include "tessera/planner/matrix_plan.h"
 #include "tessera/planner/memory_plan.h"
+#include "tessera/planner/moment_plan.h"
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
@@ -107,6 +108,24 @@ void add_matrices(const Config& config, const std::vector<StageUnits>& stages, P
   }
 }
 
+// The scales of blocks that cuts divide, where moments are kept in codes.
+void add_block_scales(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
+  const int64_t ranks = plan.dims.world / plan.dims.pp;
+  if (config.optimizer.moment_dtype != "int8" || ranks == 1) return;
+  for (size_t pp = 0; pp < stages.size(); ++pp) {
+    const int64_t first = static_cast<int64_t>(pp) * ranks;
+    const OpenedMoments opened = plan_opened(config, plan.dims, stages[pp], first);
+    for (int64_t rank = first; rank < first + ranks && !opened.shared.empty(); ++rank) {
+      TrafficPlan::Count& sent =
+          plan.traffic[static_cast<size_t>(rank)][Axis::kWorld].operations["all_reduce"];
+      for (const int64_t shared : opened.shared) {
+        ++sent.calls;
+        sent.bytes += 2 * (ranks - 1) * shared * size_of(DType::kFloat32) / ranks;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Plan make_plan(const Config& config, int64_t world, bool processes, std::optional<DataPlan> data) {
@@ -134,6 +153,7 @@ Plan make_plan(const Config& config, int64_t world, bool processes, std::optiona
   const PipelineSchedule schedule = proven_schedule(config, plan.batch.micro_batches);
   plan_ranks(config, schedule, stages, processes, plan);
   add_matrices(config, stages, plan);
+  add_block_scales(config, stages, plan);
   plan.context = plan_context(config, plan.dims);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);
   if (plan.dims.pp > 1) plan.pipeline = plan_pipeline(config, schedule, plan.stages);

@@ -5,6 +5,7 @@
 #include "tessera/config/fields/field.h"
 #include "tessera/config/fields/lr_schedule_keys.h"
 #include "tessera/config/suggest.h"
+#include "tessera/layout/clipped_heads.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {
@@ -44,6 +45,18 @@ void check_newton_schulz(Checker& check) {
   if (counted && check.given("optimizer.ns_steps")) check.no_effect("optimizer.ns_steps");
 }
 
+void check_head_clip(Checker& check) {
+  const OptimizerConfig& o = check.config.optimizer;
+  if (!o.kind || !o.kind->has("qk_clip_enabled")) return;
+  const bool idle = check.model_ok && o.qk_clip_enabled && !clips_heads(check.config);
+  if (idle && check.given("optimizer.qk_clip_enabled")) {
+    check.no_effect("optimizer.qk_clip_enabled");  // q and k are normed
+  }
+  if ((idle || !o.qk_clip_enabled) && check.given("optimizer.qk_clip_threshold")) {
+    check.no_effect("optimizer.qk_clip_threshold");
+  }
+}
+
 }  // namespace
 
 void check_optimizer(Checker& check) {
@@ -52,6 +65,7 @@ void check_optimizer(Checker& check) {
   check_betas(check, "optimizer.betas", o.betas);
   check_betas(check, "optimizer.adamw_betas", o.adamw_betas);
   check_newton_schulz(check);
+  check_head_clip(check);
   if (check.good({"optimizer.momentum"}) && o.momentum >= 1.0) {
     check.error("optimizer.momentum", "must be at least 0 and below 1");
   }
