@@ -47,6 +47,9 @@ tessera_floor(nn TORCH FLOORS ${floor_1})
 # The random numbers must be the same bits on every processor: no fused multiply-add.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/kernels/philox.cpp PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
+# So must AdamW's, whatever the place of an element. Roots of vectors need no errno.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/kernels/adamw_rows.cpp PROPERTIES
+  COMPILE_OPTIONS "-ffp-contract=off;-fno-math-errno;-fno-trapping-math" SKIP_PRECOMPILE_HEADERS ON)
 tessera_floor(models TORCH FLOORS nn ${floor_1})
 set(floor_4 models nn comm ${floor_1})
 

@@ -6,17 +6,19 @@
 
 namespace tessera {
 
-/// Tensors of several parameters that one call of libtorch's fused kernel moves.
-struct AdamWTensors {
-  std::vector<at::Tensor> values, grads, averages, squares, maxima, steps;
-
-  /// `maximum`: the largest second moment so far; undefined without amsgrad. `number`: of this
-  /// update, from 1.
-  void add(const ShardedParam& param, const at::Tensor& average, const at::Tensor& square,
-           const at::Tensor& maximum, int64_t number);
-  /// All of them at once (Loshchilov and Hutter 2019, as torch.optim.AdamW computes it).
-  void update(double lr, const std::vector<double>& betas, double eps, double weight_decay);
+/// What AdamW computes with.
+struct AdamWSettings {
+  double lr = 0.0;
+  std::vector<double> betas;
+  double eps = 0.0;
+  double weight_decay = 0.0;
+  int64_t number = 1;  // of this update, for the correction of the moments' bias
 };
+
+/// One update of a parameter in place (kernels/adamw_rows.h; on a device libtorch's fused kernel).
+/// `maximum`: the largest second moment so far; undefined without amsgrad.
+void adamw_update(const ShardedParam& param, const at::Tensor& average, const at::Tensor& square,
+                  const at::Tensor& maximum, const AdamWSettings& settings);
 
 /// AdamW with or without amsgrad.
 class AdamW final : public Optimizer {

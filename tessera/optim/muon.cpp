@@ -37,10 +37,11 @@ Muon::Muon(const Config& config, ParamTable& table, const DeviceMesh& mesh)
 // Of a matrix what needs its own elements only; the gradient becomes u.
 void Muon::update(const DecayGroup& group, double lr) {
   const double momentum = config().momentum;
-  AdamWTensors others;
+  const AdamWSettings settings{lr, config().adamw_betas, config().adamw_eps, group.weight_decay,
+                               updates() + 1};
   for (const size_t i : group.params) {
     if (!matrices_.contains(i)) {
-      others.add(param(i), slot(i, 0), slot(i, 1), {}, updates() + 1);
+      adamw_update(param(i), slot(i, 0), slot(i, 1), {}, settings);
       continue;
     }
     at::Tensor& grad = param(i).grad;
@@ -53,7 +54,6 @@ void Muon::update(const DecayGroup& group, double lr) {
     }
     if (group.weight_decay != 0) param(i).value.mul_(1.0 - lr * group.weight_decay);
   }
-  others.update(lr, config().adamw_betas, config().adamw_eps, group.weight_decay);
 }
 
 void Muon::clip_heads(const at::Tensor& largest_LH) {

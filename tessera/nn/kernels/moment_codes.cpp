@@ -122,7 +122,8 @@ void encode_moments(const at::Tensor& values, const MatrixBlocks& blocks, const 
     for_each_stretch(blocks, [&](const Stretch& s) {
       const float divisor = scale[s.block] > 0 ? scale[s.block] : 1.0F;
       for (int64_t i = s.local; i < s.local + s.count; ++i) {
-        out[i] = nearest(limits, static_cast<float>(in[i]) / divisor);
+        const uint8_t code = nearest(limits, static_cast<float>(in[i]) / divisor);
+        out[i] = !is_signed && code == 0 && in[i] > 0 ? 1 : code;
       }
     });
   });

@@ -21,7 +21,9 @@ const std::array<float, 256>& moment_codes(bool is_signed);
 /// maxima[b] := the largest |value| in the rank's part of the b-th block that it touches.
 void block_maxima(const at::Tensor& values, const MatrixBlocks& blocks, const at::Tensor& maxima);
 
-/// codes[i] := the code nearest to values[i] / scale of its block; a block of scale 0 is zeros.
+/// codes[i] := the code nearest to values[i] / scale of its block; a block of scale 0 is zeros. Of
+/// unsigned codes a number above zero never becomes zero: a second moment of zero would let the
+/// next update be as large as its eps allows.
 void encode_moments(const at::Tensor& values, const MatrixBlocks& blocks, const at::Tensor& scales,
                     bool is_signed, const at::Tensor& codes);
 
