@@ -148,10 +148,9 @@ void measure(const ProcessGroup& world, const fs::path& root, int64_t rows, int6
   ShardedParam& row = table.add(std::move(param), mesh);
   row.value = at::ones(row.box.sizes, at::kFloat);
   const at::Tensor first = at::ones_like(row.value), second = at::ones_like(row.value);
-  const OptimizerState state = [&](size_t) {
-    return std::vector<std::pair<std::string, at::Tensor>>{{"exp_avg", first},
-                                                           {"exp_avg_sq", second}};
-  };
+  const OptimizerState state = {[&](size_t) {
+    return std::vector<StateTensor>{{"exp_avg", first}, {"exp_avg_sq", second}};
+  }};
   const auto timed = [&](const std::string& what, const std::function<void()>& work) {
     world.barrier();
     if (world.rank() == 0) forget_peak();

@@ -51,6 +51,9 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/kernels/philox.cpp 
 # Sources of one instruction set see no headers but their own (and need none of libtorch).
 file(GLOB flash_sources ${PROJECT_SOURCE_DIR}/tessera/nn/flash/*.cpp)
 set_source_files_properties(${flash_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+# So must AdamW's, whatever the place of an element. Roots of vectors need no errno.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tessera/nn/kernels/adamw_rows.cpp PROPERTIES
+  COMPILE_OPTIONS "-ffp-contract=off;-fno-math-errno;-fno-trapping-math" SKIP_PRECOMPILE_HEADERS ON)
 tessera_floor(models TORCH FLOORS nn ${floor_1})
 set(floor_4 models nn comm ${floor_1})
 

@@ -81,7 +81,8 @@ std::string describe_checkpoint(const fs::path& folder, bool verify) {
       << "schedule: " << pairs(m.position.schedule) << '\n'
       << "random: " << pairs(m.position.random) << '\n'
       << "parameters: " << parameters << " in " << m.weights.size() << " tensors\n"
-      << "optimizer: " << (m.optimizer.empty() ? "not saved" : m.optimizer) << '\n'
+      << "optimizer: "
+      << (m.optimizer.empty() ? "not saved" : m.optimizer + ", moments " + m.moment_dtype) << '\n'
       << "files: " << m.files.size() << " (" << size_text(bytes_of(m.files))
       << "), copies and others: " << m.copies.size() << " (" << size_text(bytes_of(m.copies))
       << ")\n"

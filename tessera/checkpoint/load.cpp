@@ -10,6 +10,7 @@
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
+#include "tessera/checkpoint/coded_rows.h"
 #include "tessera/checkpoint/hf_load.h"
 #include "tessera/checkpoint/safetensors.h"
 #include "tessera/comm/gather_text.h"
@@ -28,20 +29,39 @@ class BoxReader {
   BoxReader(CheckpointReader& reader, bool primary_only)
       : reader_(reader), primary_only_(primary_only) {}
 
-  void read(const std::map<std::string, StoredTensor>& stored, const std::string& name,
-            const ShardedParam& param, const at::Tensor& value) {
-    if (primary_only_ && !param.primary) return;
-    for (StoredRow& row : stored_rows(name, param, value)) {
-      const auto tensor = stored.find(row.name);
-      if (tensor == stored.end()) {
-        missing_.push_back(row.name);
-      } else if (tensor->second.shape != row.shape) {
-        missing_.push_back(row.name + " of shape " + shape_text(row.shape));
+  void read_weight(const ShardedParam& param) {
+    if (skips(param)) return;
+    read(reader_.manifest().weights, stored_rows(param.name, param, param.value));
+  }
+
+  /// As it is stored, or widened from codes or between float types; not into codes.
+  void read_state(const ShardedParam& param, const StateTensor& tensor) {
+    if (skips(param)) return;
+    const auto& stored = reader_.manifest().state;
+    const std::vector<StoredRow> rows =
+        stored_rows(state_name(tensor.slot, param.name), param, tensor.value);
+    if (tensor.scales.defined()) {
+      read(stored, rows);
+      read(stored, scale_rows(param, tensor, /*own=*/false));
+      return;
+    }
+    for (const StoredRow& row : rows) {
+      const StoredTensor* codes = find(stored, row);
+      if (codes == nullptr) continue;
+      if (codes->dtype != at::kByte) {
+        reader_.read_box(*codes, row.box, row.value);
+        continue;
+      }
+      const auto scales =
+          stored.find(scale_slot(tensor.slot) + row.name.substr(tensor.slot.size()));
+      if (scales == stored.end()) {
+        missing_.push_back("scales of " + row.name);
       } else {
-        reader_.read_box(tensor->second, row.box, row.value);
+        read_coded_box(reader_, *codes, scales->second, row, tensor.is_signed);
       }
     }
   }
+
   void finish() const {
     std::string report;
     list_names(report, "missing", missing_);
@@ -49,6 +69,26 @@ class BoxReader {
   }
 
  private:
+  bool skips(const ShardedParam& param) const { return primary_only_ && !param.primary; }
+
+  // nullptr: it is not there as it should be, which is remembered.
+  const StoredTensor* find(const std::map<std::string, StoredTensor>& stored,
+                           const StoredRow& row) {
+    const auto tensor = stored.find(row.name);
+    if (tensor != stored.end() && tensor->second.shape == row.shape) return &tensor->second;
+    missing_.push_back(tensor == stored.end() ? row.name
+                                              : row.name + " of shape " + shape_text(row.shape));
+    return nullptr;
+  }
+
+  void read(const std::map<std::string, StoredTensor>& stored, const std::vector<StoredRow>& rows) {
+    for (const StoredRow& row : rows) {
+      if (const StoredTensor* tensor = find(stored, row)) {
+        reader_.read_box(*tensor, row.box, row.value);
+      }
+    }
+  }
+
   CheckpointReader& reader_;
   bool primary_only_;
   std::vector<std::string> missing_;
@@ -58,13 +98,26 @@ void read_all(CheckpointReader& reader, const LoadOptions& options, ParamTable& 
               const OptimizerState& optimizer) {
   BoxReader boxes(reader, options.balanced);
   const auto& params = table.params();
-  for (const auto& param : params) {
-    boxes.read(reader.manifest().weights, param->name, *param, param->value);
-  }
-  for (size_t i = 0; i < params.size() && !options.optimizer.empty(); ++i) {
-    for (const auto& [slot, value] : optimizer(i)) {
-      boxes.read(reader.manifest().state, state_name(slot, params[i]->name), *params[i], value);
+  for (const auto& param : params) boxes.read_weight(*param);
+  if (options.optimizer.empty()) return boxes.finish();
+  const auto& stored = reader.manifest().state;
+  const bool has_codes = std::ranges::any_of(
+      stored, [](const auto& entry) { return entry.second.dtype == at::kByte; });
+  bool needs_codes = false;
+  for (size_t i = 0; i < params.size(); ++i) {
+    for (const StateTensor& tensor : optimizer.tensors(i)) {
+      if (tensor.scales.defined() && !has_codes) {
+        needs_codes = true;
+      } else {
+        boxes.read_state(*params[i], tensor);
+      }
     }
+  }
+  // The same on every rank of a stage, which encodes together.
+  if (needs_codes) {
+    optimizer.encode([&](size_t i, const std::string& slot, const at::Tensor& values) {
+      boxes.read_state(*params[i], {slot, values, {}, true});
+    });
   }
   boxes.finish();
 }
@@ -80,7 +133,10 @@ void send_copies(const LoadOptions& options, ParamTable& table, const OptimizerS
       if (params[i]->value.numel() == 0) continue;
       tensors.push_back(params[i]->value);
       if (options.optimizer.empty()) continue;
-      for (const auto& [slot, value] : optimizer(i)) tensors.push_back(value);
+      for (const StateTensor& tensor : optimizer.tensors(i)) {
+        tensors.push_back(tensor.value);
+        if (tensor.scales.defined()) tensors.push_back(tensor.scales);
+      }
     }
   }
   for (auto& [key, tensors] : sent) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "tessera/checkpoint/coded_rows.h"
 #include "tessera/checkpoint/element_scalar.h"
 #include "tessera/checkpoint/safetensors.h"
 #include "tessera/storage/iteration_folder.h"
@@ -42,9 +43,8 @@ RankFiles::RankFiles(const ParamTable& table, const OptimizerState& optimizer,
   state.state = true;
   copies.name = rank_file_name(options.prefix, "copies", options.rank, options.world);
   copies.copies = true;
-  const auto add = [&](File& file, const std::string& name, const ShardedParam& param,
-                       const at::Tensor& value) {
-    for (StoredRow& row : stored_rows(name, param, value.detach())) {
+  const auto add = [&](File& file, std::vector<StoredRow> rows) {
+    for (StoredRow& row : rows) {
       if (copy) {
         row.value =
             at::empty(row.value.sizes(), row.value.options().device(at::kCPU)).copy_(row.value);
@@ -56,10 +56,12 @@ RankFiles::RankFiles(const ParamTable& table, const OptimizerState& optimizer,
   for (size_t i = 0; i < params.size(); ++i) {
     const ShardedParam& param = *params[i];
     if (!param.primary && !options.copies) continue;
-    add(param.primary ? model : copies, param.name, param, param.value);
+    add(param.primary ? model : copies, stored_rows(param.name, param, param.value.detach()));
     if (!options.optimizer) continue;
-    for (const auto& [slot, value] : optimizer(i)) {
-      add(param.primary ? state : copies, state_name(slot, param.name), param, value);
+    for (const StateTensor& tensor : optimizer.tensors(i)) {
+      File& file = param.primary ? state : copies;
+      add(file, stored_rows(state_name(tensor.slot, param.name), param, tensor.value));
+      if (tensor.scales.defined()) add(file, scale_rows(param, tensor, /*own=*/true));
     }
   }
   for (File* file : {&model, &state, &copies}) {

@@ -152,6 +152,7 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   manifest.position = position_;
   manifest.config = options_.config;
   manifest.optimizer = options_.optimizer;
+  manifest.moment_dtype = options_.moment_dtype;
   manifest.tokenizer = options_.tokenizer;
   for (const std::string& fragment : fragments) {
     if (!fragment.starts_with('F')) {

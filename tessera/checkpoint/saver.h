@@ -26,6 +26,7 @@ struct SaverOptions {
   bool async = false;     // the values are copied, writing goes on behind
   bool copies = true;     // every rank also writes what it holds a replica of
   std::string optimizer;  // its type; empty: its state is left out
+  std::string moment_dtype = "float32";
   std::string config;     // resolved YAML
   std::string hf_config;  // config.json of the model
   std::string tokenizer;

@@ -7,16 +7,25 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tessera/base/box.h"
 #include "tessera/comm/sharded_param.h"
+#include "tessera/comm/state_tensor.h"
 
 namespace tessera {
 
-/// State tensors of parameter `param` of the table by name ("exp_avg", …), shaped like its box.
-using OptimizerState = std::function<std::vector<std::pair<std::string, at::Tensor>>(size_t param)>;
+/// The state of an optimizer.
+struct OptimizerState {
+  /// Tensors of parameter `param` of the table, as they are kept.
+  std::function<std::vector<StateTensor>(size_t param)> tensors;
+  /// Fills what is kept in codes from numbers: the given function gets the parameter, the slot and
+  /// a tensor to fill. Collective over a stage of the pipeline. Nothing is kept in codes: may be
+  /// left out.
+  std::function<void(
+      const std::function<void(size_t param, const std::string& slot, const at::Tensor& values)>&)>
+      encode = nullptr;
+};
 
 struct StoredRow {
   std::string name;            // of a weight, or "exp_avg.<weight>"

@@ -3,8 +3,21 @@
 #include <algorithm>
 
 #include "tessera/config/config.h"
+#include "tessera/config/name_rules.h"
+#include "tessera/config/param_role.h"
 
 namespace tessera {
+namespace {
+
+// The parameters that Muon moves by whole matrices; AdamW moves the others.
+bool is_matrix_of_muon(const OptimizerConfig& config, const StateOwner& owner) {
+  if (owner.shape.size() < 2) return false;
+  if (config.adamw_include) return !name_matches(*config.adamw_include, std::string(owner.name));
+  return owner.role != ParamRole::kEmbedding && owner.role != ParamRole::kHead &&
+         owner.role != ParamRole::kRouter;
+}
+
+}  // namespace
 
 bool OptimizerKind::has(std::string_view key) const {
   return std::ranges::find(keys, key) != keys.end();
@@ -31,21 +44,34 @@ bool OptimizerTable::is_key_of_others(std::string_view path, const OptimizerKind
 }
 
 const OptimizerTable& builtin_optimizers() {
-  using Slots = std::vector<std::string>;
+  using Slots = std::vector<Slot>;
+  using enum Slot::Values;
   static const OptimizerTable table({
       {.name = "AdamW",
-       .keys = {"betas", "eps", "amsgrad"},
+       .keys = {"betas", "eps", "amsgrad", "moment_dtype"},
        .slots =
-           [](const OptimizerConfig& config, ParamRole) {
-             Slots slots{"exp_avg", "exp_avg_sq"};
-             if (config.amsgrad) slots.emplace_back("max_exp_avg_sq");
+           [](const OptimizerConfig& config, const StateOwner&) {
+             Slots slots{{"exp_avg", kSigned}, {"exp_avg_sq", kNonNegative}};
+             if (config.amsgrad) slots.push_back({"max_exp_avg_sq", kNonNegative});
              return slots;
+           }},
+      {.name = "Muon",
+       .keys = {"momentum", "eps", "nesterov", "matched_adamw_rms", "ns_steps", "ns_coefficients",
+                "adamw_betas", "adamw_eps", "adamw_include", "qk_clip_enabled", "qk_clip_threshold",
+                "comm_strategy", "use_fused_adamw", "moment_dtype"},
+       .needs_whole_matrices = is_matrix_of_muon,
+       .default_momentum = 0.95,
+       .slots =
+           [](const OptimizerConfig& config, const StateOwner& owner) {
+             return is_matrix_of_muon(config, owner)
+                        ? Slots{{"momentum_buffer", kSigned}}
+                        : Slots{{"exp_avg", kSigned}, {"exp_avg_sq", kNonNegative}};
            }},
       {.name = "SGD",
        .keys = {"momentum"},
        .slots =
-           [](const OptimizerConfig& config, ParamRole) {
-             return config.momentum == 0.0 ? Slots{} : Slots{"momentum_buffer"};
+           [](const OptimizerConfig& config, const StateOwner&) {
+             return config.momentum == 0.0 ? Slots{} : Slots{{"momentum_buffer"}};
            }},
   });
   return table;

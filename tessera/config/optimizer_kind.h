@@ -17,18 +17,41 @@ namespace tessera {
 struct OptimizerConfig;
 enum class ParamRole;
 
+/// A parameter of the whole model, as an optimizer sees it.
+struct StateOwner {
+  std::string_view name;  // Hugging Face name; stacked experts hold "{e}"
+  ParamRole role;
+  const std::vector<int64_t>& shape;  // experts: stacked [experts, out, in]
+};
+
+/// A tensor that an optimizer keeps for a parameter between updates, in the shape of the master.
+struct Slot {
+  /// Whether `optimizer.moment_dtype` may shorten it, and what range its values have.
+  enum class Values { kAsMaster, kSigned, kNonNegative };
+
+  std::string name;  // "exp_avg"
+  Values values = Values::kAsMaster;
+
+  bool operator==(const Slot&) const = default;
+};
+
 struct OptimizerKind {
   std::string name;  // optimizer.type, and what a checkpoint says
   /// Keys of the section `optimizer` that mean something to it, beside those that every optimizer
   /// has.
   std::vector<std::string_view> keys;
-  /// An update needs the whole of a matrix in one place, not only the rows of a rank.
-  bool needs_whole_matrices = false;
-  /// The names of the tensors that it keeps for a parameter of this role between updates
-  /// ("exp_avg"). Each has the shape and type of the master.
-  std::function<std::vector<std::string>(const OptimizerConfig&, ParamRole)> slots;
+  /// Whether an update of the parameter needs the whole of each of its matrices in one place, not
+  /// only the rows of a rank. Left out: of none.
+  std::function<bool(const OptimizerConfig&, const StateOwner&)> needs_whole_matrices = nullptr;
+  /// What optimizer.momentum is when the file does not say it.
+  double default_momentum = 0.0;
+  /// The tensors that it keeps for a parameter.
+  std::function<std::vector<Slot>(const OptimizerConfig&, const StateOwner&)> slots;
 
   bool has(std::string_view key) const;  // whether `key` is one of its own
+  bool needs_whole(const OptimizerConfig& config, const StateOwner& owner) const {
+    return needs_whole_matrices && needs_whole_matrices(config, owner);
+  }
 };
 
 /// Optimizers by name.

@@ -123,6 +123,9 @@ void set_lr_schedule_defaults(std::string_view type, LrSchedulerConfig& schedule
 void resolve(Config& config, const OptimizerTable& optimizers, const IsGiven& given) {
   config.optimizer.kind = optimizers.find(config.optimizer.type);
   resolve_rows(config);
+  if (config.optimizer.kind && !given("optimizer.momentum")) {
+    config.optimizer.momentum = config.optimizer.kind->default_momentum;
+  }
   if (!config.model.model_type.empty()) resolve_model(config, given);
   resolve_schedule(config, given);
 }

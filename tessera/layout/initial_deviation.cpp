@@ -3,7 +3,7 @@
 #include <map>
 
 #include "tessera/base/error.h"
-#include "tessera/layout/mindformers_name.h"
+#include "tessera/config/mindformers_name.h"
 #include "tessera/layout/model_spec.h"
 
 namespace tessera {

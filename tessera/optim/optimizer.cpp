@@ -3,33 +3,51 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/error.h"
+#include "tessera/comm/stage_group.h"
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/optim/weight_decay.h"
 
 namespace tessera {
+namespace {
 
-Optimizer::Optimizer(const OptimizerConfig& config, ParamTable& table)
-    : config_(config), table_(table), groups_{{config.weight_decay, {}}, {0.0, {}}} {
-  TESSERA_CHECK(config.kind != nullptr, "an optimizer whose kind is not known");
-  for (size_t i = 0; i < table.params().size(); ++i) {
-    const ShardedParam& param = *table.params()[i];
-    auto& state = state_.emplace_back();
-    for (const std::string& slot : config.kind->slots(config, param.role)) {
-      state.emplace_back(slot, at::zeros_like(param.value));
+ProcessGroup stage_for(const OptimizerConfig& optimizer, const DeviceMesh& mesh) {
+  TESSERA_CHECK(optimizer.kind != nullptr, "an optimizer whose kind is not known");
+  const bool talks = optimizer.kind->needs_whole_matrices || optimizer.moment_dtype == "int8";
+  return talks ? stage_group(mesh) : ProcessGroup();
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const Config& config, ParamTable& table, const DeviceMesh& mesh)
+    : config_(config.optimizer),
+      table_(table),
+      stage_(stage_for(config_, mesh)),
+      moments_(config, table, mesh, stage_) {
+  for (const std::vector<size_t>& batch : moments_.batches()) {
+    std::vector<DecayGroup>& groups = groups_.emplace_back();
+    groups = {{config_.weight_decay, {}}, {0.0, {}}};
+    for (const size_t i : batch) {
+      const ShardedParam& row = *table.params()[i];
+      if (row.value.numel() == 0 || !row.trainable) continue;
+      groups[is_decayed(config_, row.name, row.shape.size()) ? 0 : 1].params.push_back(i);
     }
-    if (param.value.numel() == 0 || !param.trainable) continue;
-    groups_[is_decayed(config, param.name, param.shape.size()) ? 0 : 1].params.push_back(i);
   }
 }
 
 void Optimizer::step(double lr, double gradient_scale) {
-  for (const DecayGroup& group : groups_) {
-    if (group.params.empty()) continue;
-    if (gradient_scale != 1.0) {
-      for (const size_t i : group.params) param(i).grad.mul_(gradient_scale);
+  const double scale = config_.maximize ? -gradient_scale : gradient_scale;
+  for (size_t batch = 0; batch < groups_.size(); ++batch) {
+    moments_.open(batch);
+    for (const DecayGroup& group : groups_[batch]) {
+      if (group.params.empty()) continue;
+      if (scale != 1.0) {
+        for (const size_t i : group.params) param(i).grad.mul_(scale);
+      }
+      update(group, lr);
     }
-    update(group, lr);
+    moments_.close(batch, updates() + 1);
   }
+  finish_update(lr);
   ++updates_;
 }
 

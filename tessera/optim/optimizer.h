@@ -6,12 +6,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "tessera/comm/device_mesh.h"
 #include "tessera/comm/sharded_param.h"
 #include "tessera/config/config.h"
+#include "tessera/optim/moments.h"
 
 namespace tessera {
 
@@ -24,36 +24,53 @@ struct DecayGroup {
 /// Updates the masters of a table from its finished gradients.
 class Optimizer {
  public:
-  /// State of zeros for every row of `table`, in the slots that config.kind lists. `table` must
-  /// outlive the optimizer.
-  Optimizer(const OptimizerConfig& config, ParamTable& table);
+  /// State of zeros for every row of `table`, in the slots that the optimizer's kind lists. `table`
+  /// must outlive the optimizer. Collective over `mesh`.
+  Optimizer(const Config& config, ParamTable& table, const DeviceMesh& mesh);
   virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update with rate `lr`; every gradient is first multiplied by `gradient_scale` (clipping).
+  /// One update with rate `lr`; every gradient is first multiplied by `gradient_scale` (clipping),
+  /// and by -1 where the file asks to ascend. Collective over the stage; gradients are used up.
   void step(double lr, double gradient_scale);
 
-  /// State tensors of parameter i of the table, by name ("exp_avg", …), shaped like its box.
-  const std::vector<std::pair<std::string, at::Tensor>>& state(size_t param) const {
-    return state_[param];
-  }
+  /// Whether clip_heads() is to be called after every step.
+  virtual bool clips_heads() const { return false; }
+  /// Scales the projections of heads whose logits are too large. largest_LH: [layers, heads],
+  /// float64, of the step (clip_heads.h).
+  virtual void clip_heads(const at::Tensor& /*largest_LH*/) {}
+
+  /// State tensors of parameter i of the table, as they are kept.
+  std::vector<StateTensor> state(size_t param) const { return moments_.kept(param); }
+  /// Fills what is kept in codes from numbers, see Moments::encode.
+  void encode_state(const Moments::Read& read) { moments_.encode(read); }
   /// Updates made so far (for the bias correction), and its restoration.
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 
  protected:
-  /// Moves the masters of `group` by their scaled gradients; this is update updates() + 1.
+  /// Moves the masters of `group` by their scaled gradients; this is update updates() + 1. It sends
+  /// nothing: a rank that holds nothing of a group is not asked.
   virtual void update(const DecayGroup& group, double lr) = 0;
+  /// What is to be done once all groups are updated, by all ranks of the stage together.
+  virtual void finish_update(double /*lr*/) {}
 
+  ParamTable& table() { return table_; }
   ShardedParam& param(size_t i) { return *table_.params()[i]; }
-  /// The tensor of a parameter in the slot at place `slot` of the list of config.kind.
-  at::Tensor& slot(size_t param, size_t slot) { return state_[param][slot].second; }
+  /// The tensor of a parameter in the slot at place `slot` of the list of config.kind: in the
+  /// master's type, in update().
+  at::Tensor& slot(size_t param, size_t slot) { return moments_.tensor(param, slot); }
   const OptimizerConfig& config() const { return config_; }
+  /// The ranks of the stage; only where the optimizer needs whole matrices or keeps codes.
+  const ProcessGroup& stage() const { return stage_; }
 
  private:
   OptimizerConfig config_;
   ParamTable& table_;
-  std::vector<std::vector<std::pair<std::string, at::Tensor>>> state_;  // by row of the table
-  std::vector<DecayGroup> groups_;
+  ProcessGroup stage_;
+  Moments moments_;
+  std::vector<std::vector<DecayGroup>> groups_;  // by batch of the moments
   int64_t updates_ = 0;
 };
 

@@ -14,18 +14,18 @@ namespace tessera {
 
 struct OptimizerMaker {
   std::string name;  // of its OptimizerKind
-  std::function<std::unique_ptr<Optimizer>(const OptimizerConfig&, ParamTable&, const DeviceMesh&)>
-      make;
+  std::function<std::unique_ptr<Optimizer>(const Config&, ParamTable&, const DeviceMesh&)> make;
 };
 using OptimizerMakers = std::vector<OptimizerMaker>;
 
 /// One for each row of builtin_optimizers().
 const OptimizerMakers& builtin_optimizer_makers();
 
-/// The optimizer of config.type, over this rank's part of the model; collective over `mesh`.
-/// `table` must outlive it. Throws ConfigError when `makers` has none of that name.
+/// The optimizer of config.optimizer.type, over this rank's part of the model; collective over
+/// `mesh`. `table` and `mesh` must outlive it. Throws ConfigError when `makers` has none of that
+/// name.
 std::unique_ptr<Optimizer> make_optimizer(
-    const OptimizerConfig& config, ParamTable& table, const DeviceMesh& mesh,
+    const Config& config, ParamTable& table, const DeviceMesh& mesh,
     const OptimizerMakers& makers = builtin_optimizer_makers());
 
 }  // namespace tessera

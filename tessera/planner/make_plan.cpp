@@ -6,7 +6,9 @@
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/expert_plan.h"
 #include "tessera/planner/flops.h"
+#include "tessera/planner/matrix_plan.h"
 #include "tessera/planner/memory_plan.h"
+#include "tessera/planner/moment_plan.h"
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
@@ -105,6 +107,47 @@ std::vector<LevelPlan> plan_levels(const Config& config, const BatchPlan& batch,
   return levels;
 }
 
+// What the matrices of an optimizer that needs them whole add. How they are dealt differs between
+// ranks that are alike otherwise.
+void add_matrices(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
+  const int64_t of_stage = plan.dims.world / plan.dims.pp;
+  for (size_t pp = 0; pp < stages.size(); ++pp) {
+    const int64_t first = static_cast<int64_t>(pp) * of_stage;
+    const auto deal = deal_matrices(config, plan.dims, stages[pp], first);
+    if (!deal) continue;
+    plan.matrices.resize(static_cast<size_t>(plan.dims.world));
+    const std::vector<MatrixPlan> ranks = plan_matrices(config, *deal);
+    for (size_t place = 0; place < ranks.size(); ++place) {
+      const size_t rank = static_cast<size_t>(first) + place;
+      plan.matrices[rank] = ranks[place];
+      MemoryPlan& memory = plan.memory[rank];
+      memory.peak = std::max(memory.peak, memory.before_update + ranks[place].memory);
+      if (ranks[place].sent == 0) continue;
+      TrafficPlan::Count& sent = plan.traffic[rank][Axis::kWorld].operations["all_to_all"];
+      sent.calls += 2 * ranks[place].rounds;
+      sent.bytes += ranks[place].sent;
+    }
+  }
+}
+
+// The scales of blocks that cuts divide, where moments are kept in codes.
+void add_block_scales(const Config& config, const std::vector<StageUnits>& stages, Plan& plan) {
+  const int64_t ranks = plan.dims.world / plan.dims.pp;
+  if (config.optimizer.moment_dtype != "int8" || ranks == 1) return;
+  for (size_t pp = 0; pp < stages.size(); ++pp) {
+    const int64_t first = static_cast<int64_t>(pp) * ranks;
+    const OpenedMoments opened = plan_opened(config, plan.dims, stages[pp], first);
+    for (int64_t rank = first; rank < first + ranks && !opened.shared.empty(); ++rank) {
+      TrafficPlan::Count& sent =
+          plan.traffic[static_cast<size_t>(rank)][Axis::kWorld].operations["all_reduce"];
+      for (const int64_t shared : opened.shared) {
+        ++sent.calls;
+        sent.bytes += 2 * (ranks - 1) * shared * size_of(DType::kFloat32) / ranks;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Plan make_plan(const Config& config, int64_t world, bool processes, std::optional<DataPlan> data) {
@@ -131,6 +174,8 @@ Plan make_plan(const Config& config, int64_t world, bool processes, std::optiona
   }
   const PipelineSchedule schedule = proven_schedule(config, plan.batch.micro_batches);
   plan_ranks(config, schedule, stages, processes, plan);
+  add_matrices(config, stages, plan);
+  add_block_scales(config, stages, plan);
   plan.context = plan_context(config, plan.dims);
   plan.levels = plan_levels(config, plan.batch, world, processes);
   plan.experts = plan_experts(config, plan.dims, plan.batch, plan.stages);

@@ -2,30 +2,19 @@
 
 #include <algorithm>
 
-#include "tessera/base/error.h"
-#include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/resharding.h"
 #include "tessera/planner/held_elements.h"
+#include "tessera/planner/moment_plan.h"
 #include "tessera/planner/step_memory.h"
 #include "tessera/planner/weight_groups.h"
 
 namespace tessera {
-namespace {
-
-// Tensors that the optimizer keeps for each parameter of this role.
-int64_t moments_of(const OptimizerConfig& optimizer, ParamRole role) {
-  TESSERA_CHECK(optimizer.kind != nullptr, "a plan for an optimizer whose kind is not known");
-  return static_cast<int64_t>(optimizer.kind->slots(optimizer, role).size());
-}
-
-}  // namespace
-
 MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                        const PipelineSchedule& schedule, const StageUnits& stage, int64_t rank,
                        bool processes) {
   MemoryPlan plan;
-  int64_t constants = 0, moments = 0;
+  int64_t constants = 0;
   std::vector<int64_t> gathered;
   for (const ModelUnit& unit : stage.units) {
     constants += unit.constants;
@@ -33,7 +22,7 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
       const Placement placement = place_parameter(group.role, config.model, dims);
       const int64_t own = held_elements(group, placement, dims, rank).own;
       plan.parameters += own;
-      moments += own * moments_of(config.optimizer, group.role);
+      plan.moments += moment_bytes(config, dims, group, rank);
     }
     gathered.push_back(0);
     for (const WeightGroup& group : weight_groups(config, dims, unit, rank, processes)) {
@@ -41,11 +30,9 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
     }
   }
   const int64_t element = size_of(master_dtype(config.model));
-  constants *= size_of(config.model.moe_router_dtype);
-  plan.weights = plan.parameters * element + constants;
+  plan.weights = plan.parameters * element + constants * size_of(config.model.moe_router_dtype);
   plan.gradients = plan.parameters * element;
-  plan.moments =
-      moments * element + constants * moments_of(config.optimizer, ParamRole::kRouterBias);
+  plan.moments += moment_bytes_of_constants(config, constants);
   if (resharding(config, dims).keep_all_step) {
     for (const int64_t bytes : gathered) plan.gathered += bytes;
   } else {
@@ -56,7 +43,9 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
   }
   const StepPeak peak = plan_step_peak(config, dims, batch, schedule, stage, rank, processes);
   plan.activations = peak.activations;
-  plan.peak = plan.weights + plan.moments + peak.total();
+  plan.before_update = plan.weights + plan.moments + plan.gradients + peak.left;
+  plan.peak = std::max(plan.before_update + plan_opened(config, dims, stage, rank).bytes,
+                       plan.weights + plan.moments + peak.total());
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/placement.h"
+#include "tessera/layout/weight_names.h"
 
 namespace tessera {
 namespace {
@@ -27,19 +28,23 @@ ModelUnit& unit_of(std::vector<ModelUnit>& units, const ParamSpec& spec) {
 
 void add(ModelUnit& unit, const ParamSpec& spec, const ModelConfig& model) {
   std::vector<int64_t> shape = spec.shape;
+  std::string name = spec.name;
   if (is_expert(spec.role)) {
     if (spec.expert > 0) return;  // in the stack of the first
     shape.insert(shape.begin(), model.n_routed_experts);
+    name = layer_prefix(spec.layer) + weight_name(spec.role, model.design());
   }
   for (TensorGroup& group : unit.tensors) {
     if (group.role == spec.role && group.shape == shape) {
       ++group.count;
+      group.names.push_back(std::move(name));
       return;
     }
   }
   TensorGroup group;
   group.role = spec.role;
   group.shape = shape;
+  group.names.push_back(std::move(name));
   group.compute = compute_dtype(spec.role, model);
   unit.tensors.push_back(group);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tessera/base/dtype.h"
@@ -13,7 +14,8 @@ namespace tessera {
 /// Equal tensors of one unit.
 struct TensorGroup {
   ParamRole role = ParamRole::kNorm;
-  std::vector<int64_t> shape;  // experts: stacked [experts, out, in]
+  std::vector<int64_t> shape;      // experts: stacked [experts, out, in]
+  std::vector<std::string> names;  // Hugging Face names, one each; "{e}" stands for the expert
   int64_t count = 1;
   DType compute = DType::kFloat32;  // of the gathered copy
 

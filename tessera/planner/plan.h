@@ -47,6 +47,8 @@ struct MemoryPlan {
   /// At the fullest moment of a step: what the micro-batches in flight keep, their arrays, and what
   /// the operation at hand needs. As the layers are known to keep it; see call_tapes.h.
   int64_t activations = 0;
+  /// When the optimizer begins: masters, moments, gradients and what the batch leaves.
+  int64_t before_update = 0;
   /// The most at one time. Less than the sum of the above where they are not full at once.
   int64_t peak = 0;
 
@@ -100,6 +102,17 @@ struct ExpertPlan {
   bool pays() const { return by_node && by_node->between < all_to_all.between; }
 };
 
+/// What one rank does in a step for an optimizer that needs whole matrices.
+struct MatrixPlan {
+  int64_t matrices = 0;  // that it iterates on
+  int64_t rounds = 0;    // of messages, the same on every rank of the stage
+  double flops = 0.0;    // of its iterations
+  int64_t sent = 0;      // bytes: parts of others' matrices, and results of its own
+  /// Bytes beside masters, moments and gradients, as this processor iterates (in bfloat16 where it
+  /// has units for it).
+  int64_t memory = 0;
+};
+
 struct DataPlan {
   int64_t samples = 0;         // in the order
   double steps_in_data = 0.0;  // samples over the effective batch
@@ -133,6 +146,7 @@ struct Plan {
   /// which it sends nothing are left out. Not counted are a few numbers a step (token count, norm)
   /// and what alltoall_deredundancy sends over ep (see `experts`).
   std::vector<std::map<Axis, TrafficPlan>> traffic;
+  std::vector<MatrixPlan> matrices;      // [world]; empty: the optimizer needs none whole
   std::optional<ContextPlan> context;    // cp > 1
   std::optional<ExpertPlan> experts;     // ep > 1
   std::optional<PipelinePlan> pipeline;  // pp > 1

@@ -78,6 +78,18 @@ Json memory(const Plan& plan) {
   return list;
 }
 
+Json matrices(const Plan& plan) {
+  Json list = Json::array();
+  for (const MatrixPlan& rank : plan.matrices) {
+    list.push_back({{"matrices", rank.matrices},
+                    {"rounds", rank.rounds},
+                    {"flops", rank.flops},
+                    {"sent", rank.sent},
+                    {"memory", rank.memory}});
+  }
+  return list;
+}
+
 Json traffic(const Plan& plan) {
   Json list = Json::array();
   for (const auto& axes : plan.traffic) {
@@ -156,6 +168,7 @@ std::string to_json(const Plan& plan) {
     json["stages"] = stages(plan);
     json["memory_per_rank"] = memory(plan);
     json["sent_per_rank_and_step"] = traffic(plan);
+    if (!plan.matrices.empty()) json["whole_matrices_per_rank"] = matrices(plan);
   }
   for (const LevelPlan& at : plan.levels) {
     json["batch_levels"].push_back({{"batch", at.level.batch},

@@ -211,6 +211,26 @@ std::string traffic_text(const Plan& plan) {
   return text;
 }
 
+std::string matrices_text(const Plan& plan) {
+  if (plan.matrices.empty()) return "";
+  double most = 0, sum = 0;
+  int64_t memory = 0, rounds = 0, matrices = 0;
+  for (const MatrixPlan& rank : plan.matrices) {
+    most = std::max(most, rank.flops);
+    sum += rank.flops;
+    memory = std::max(memory, rank.memory);
+    rounds = std::max(rounds, rank.rounds);
+    matrices += rank.matrices;
+  }
+  const double mean = sum / static_cast<double>(plan.matrices.size());
+  return fmt::format(
+      "update   {} matrices in {} round{}: {:.3g} GFLOP on the busiest rank, {:.2f} times the "
+      "mean; "
+      "{} beside\n         masters, moments and gradients\n",
+      count_text(matrices), rounds, rounds == 1 ? "" : "s", most / 1e9,
+      mean > 0 ? most / mean : 1.0, bytes_text(memory));
+}
+
 std::string context_text(const ContextPlan& plan) {
   const auto [least, most] = std::minmax_element(plan.pairs.begin(), plan.pairs.end());
   const std::string range =
@@ -336,7 +356,7 @@ std::string to_text(const Plan& plan) {
   if (!plan.model_type.empty()) {
     text += fmt::format("model    {}: {} parameters, {:.3g} TFLOP a step\n", plan.model_type,
                         count_text(plan.parameters), plan.flops_per_step / 1e12);
-    text += stages_text(plan) + memory_text(plan) + traffic_text(plan);
+    text += stages_text(plan) + memory_text(plan) + traffic_text(plan) + matrices_text(plan);
   }
   if (plan.context) text += context_text(*plan.context);
   if (plan.experts) text += experts_text(*plan.experts);

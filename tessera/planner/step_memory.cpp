@@ -92,6 +92,7 @@ class StepWalk {
         if (made < forward_calls(action)) forward(forward_pass(action), made++);
       }
     }
+    peak_.left = now_.activations;
     return peak_;
   }
 

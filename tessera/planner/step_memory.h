@@ -15,6 +15,7 @@ struct StepPeak {
   int64_t activations = 0;
   int64_t gathered = 0;   // full weights
   int64_t gradients = 0;  // full ones and shards, as many as there are then
+  int64_t left = 0;       // activations when the step's passes are over
 
   int64_t total() const { return activations + gathered + gradients; }
 };

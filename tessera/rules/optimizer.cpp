@@ -5,25 +5,19 @@
 #include "tessera/config/fields/field.h"
 #include "tessera/config/fields/lr_schedule_keys.h"
 #include "tessera/config/suggest.h"
+#include "tessera/layout/clipped_heads.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {
 
 namespace {
 
-// What the reference has and this program has not.
-constexpr std::string_view kUnbuilt = "Muon";
-
 void check_kind(Checker& check) {
   const std::string& type = check.config.optimizer.type;
-  const std::string rule = "must be one of " + check.optimizers.names();
-  if (type == kUnbuilt) {
-    check.error("optimizer.type", type + " is not built; " + rule);
-    return;
-  }
   std::vector<std::string> names;
   for (const auto& row : check.optimizers.rows()) names.push_back(row->name);
-  check.error("optimizer.type", rule, nearest_word(type, names));
+  check.error("optimizer.type", "must be one of " + check.optimizers.names(),
+              nearest_word(type, names));
 }
 
 // Keys that only other optimizers have.
@@ -36,23 +30,50 @@ void name_keys_of_others(Checker& check) {
   }
 }
 
+void check_betas(Checker& check, std::string_view path, const std::vector<double>& betas) {
+  if (betas.size() != 2) {
+    check.error(path, "must be exactly two numbers");
+  } else if (std::ranges::any_of(betas, [](double b) { return !(b >= 0.0 && b < 1.0); })) {
+    check.error(path, "must be at least 0 and below 1 each");
+  }
+}
+
+// One triple for ns_steps iterations, or triples that have counts.
+void check_newton_schulz(Checker& check) {
+  const auto& triples = check.config.optimizer.ns_coefficients;
+  const bool counted = !triples.empty() && triples.front().count > 0;
+  if (counted && check.given("optimizer.ns_steps")) check.no_effect("optimizer.ns_steps");
+}
+
+void check_head_clip(Checker& check) {
+  const OptimizerConfig& o = check.config.optimizer;
+  if (!o.kind || !o.kind->has("qk_clip_enabled")) return;
+  const bool idle = check.model_ok && o.qk_clip_enabled && !clips_heads(check.config);
+  if (idle && check.given("optimizer.qk_clip_enabled")) {
+    check.no_effect("optimizer.qk_clip_enabled");  // q and k are normed
+  }
+  if ((idle || !o.qk_clip_enabled) && check.given("optimizer.qk_clip_threshold")) {
+    check.no_effect("optimizer.qk_clip_threshold");
+  }
+}
+
 }  // namespace
 
 void check_optimizer(Checker& check) {
   const OptimizerConfig& o = check.config.optimizer;
   if (!o.kind) check_kind(check);
-  if (o.betas.size() != 2) {
-    check.error("optimizer.betas", "must be exactly two numbers");
-  } else if (std::ranges::any_of(o.betas, [](double b) { return !(b >= 0.0 && b < 1.0); })) {
-    check.error("optimizer.betas", "must be at least 0 and below 1 each");
-  }
+  check_betas(check, "optimizer.betas", o.betas);
+  check_betas(check, "optimizer.adamw_betas", o.adamw_betas);
+  check_newton_schulz(check);
+  check_head_clip(check);
   if (check.good({"optimizer.momentum"}) && o.momentum >= 1.0) {
     check.error("optimizer.momentum", "must be at least 0 and below 1");
   }
   if (o.kind) name_keys_of_others(check);
   for (const auto& [path, rules] :
        {std::pair{"optimizer.weight_decay_include", &o.weight_decay_include},
-        std::pair{"optimizer.weight_decay_exclude", &o.weight_decay_exclude}}) {
+        std::pair{"optimizer.weight_decay_exclude", &o.weight_decay_exclude},
+        std::pair{"optimizer.adamw_include", &o.adamw_include}}) {
     if (*rules && std::ranges::any_of(**rules, &std::string::empty)) {
       check.error(path, "an empty rule would match every parameter");
     }

@@ -14,11 +14,14 @@ void check_machine(Checker& check, int64_t ranks_per_node) {
   const Config& config = check.config;
   const std::string& device = config.context.device_target;
   const bool on_cpu = device == "CPU" || (device == "Ascend" && !has_cuda_driver());
-  if (config.parallelism.cpu_offload) {
+  for (const auto& [path, asked] :
+       {std::pair{"parallelism.cpu_offload", config.parallelism.cpu_offload},
+        std::pair{"optimizer.enable_cpu_offload", config.optimizer.enable_cpu_offload}}) {
+    if (!asked) continue;
     if (on_cpu) {
-      check.no_effect("parallelism.cpu_offload");
+      check.no_effect(path);
     } else {
-      check.error("parallelism.cpu_offload", "is not built for ranks with a CUDA device", "false");
+      check.error(path, "is not built for ranks with a CUDA device", "false");
     }
   }
   const ModelConfig& m = config.model;

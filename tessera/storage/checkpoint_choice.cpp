@@ -63,7 +63,8 @@ std::string compare_with_model(const Manifest& manifest, const std::vector<Param
 
 bool keeps_state(const Config& config) {
   return std::ranges::any_of(model_spec(config.model), [&](const ParamSpec& spec) {
-    return !config.optimizer.kind->slots(config.optimizer, spec.role).empty();
+    return !config.optimizer.kind->slots(config.optimizer, {spec.name, spec.role, spec.shape})
+                .empty();
   });
 }
 

@@ -136,6 +136,7 @@ std::string manifest_text(const Manifest& m) {
       {"layout", m.position.layout},
       {"config", m.config},
       {"optimizer", m.optimizer},
+      {"moment_dtype", m.moment_dtype},
       {"tokenizer", m.tokenizer},
       {"kept", m.kept},
       {"superseded", m.superseded},
@@ -185,6 +186,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.position.layout = root.at("layout").get<std::map<std::string, std::string>>();
     m.config = root.at("config").get<std::string>();
     m.optimizer = root.at("optimizer").get<std::string>();
+    m.moment_dtype = root.value("moment_dtype", "float32");
     m.tokenizer = root.at("tokenizer").get<std::string>();
     m.kept = integers(root.at("kept"));
     m.superseded = integers(root.value("superseded", json::array()));

@@ -56,6 +56,7 @@ struct Manifest {
   RunPosition position;
   std::string config;         // the resolved YAML
   std::string optimizer;      // its type; empty: its state is not here
+  std::string moment_dtype;   // optimizer.moment_dtype that its state is kept in
   std::string tokenizer;      // folder of the tokenizer that goes with the model, or empty
   std::vector<int64_t> kept;  // checkpoints of this run and those that it resumed, oldest first
   std::vector<int64_t> superseded;  // of those, what is removed once this one is pointed at

@@ -43,6 +43,7 @@ struct RouteDifference {
 
 struct ParityReport {
   double tolerance = 0;
+  std::string moments_replaced = "float32";  // the file's optimizer.moment_dtype; float32 was used
   std::vector<double> losses, reference_losses;  // per step
   std::vector<double> norms, reference_norms;
   size_t parameters = 0;

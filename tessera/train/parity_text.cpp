@@ -17,6 +17,10 @@ std::string parity_text(const ParityReport& r) {
   out << r.parameters << " parameters; largest difference of a gradient " << r.worst_gradient
       << " (" << r.worst_gradient_name << "), of a value after the last step " << r.worst_value
       << " (" << r.worst_value_name << "); tolerance " << r.tolerance << "\n";
+  if (r.moments_replaced != "float32") {
+    out << "moments are kept in float32 here, not in " << r.moments_replaced
+        << " as the file says: its rounding would hide small differences\n";
+  }
   if (!r.routes.empty()) {
     const RouteDifference& first = r.routes.front();
     int64_t all = 0;
@@ -56,6 +60,7 @@ std::string parity_json(const ParityReport& r) {
                              {"grad_norm", r.norms[i]},
                              {"reference_grad_norm", r.reference_norms[i]}});
   }
+  if (r.moments_replaced != "float32") json["moments_replaced"] = r.moments_replaced;
   json["parameters"] = r.parameters;
   json["worst_gradient"] = {{"name", r.worst_gradient_name}, {"difference", r.worst_gradient}};
   json["worst_value"] = {{"name", r.worst_value_name}, {"difference", r.worst_value}};

@@ -108,7 +108,8 @@ RunCheckpoints::RunCheckpoints(const Config& config, const UpdateSequence& updat
       families_(std::move(families)) {}
 
 OptimizerState RunCheckpoints::optimizer_state() const {
-  return [&optimizer = optimizer_](size_t param) { return optimizer.state(param); };
+  return {[&optimizer = optimizer_](size_t param) { return optimizer.state(param); },
+          [&optimizer = optimizer_](const Moments::Read& read) { optimizer.encode_state(read); }};
 }
 
 RunPosition RunCheckpoints::position(const RunState& state) const {
@@ -175,6 +176,7 @@ RunState RunCheckpoints::start() {
   options.async = checkpoint.async_save;
   options.copies = !checkpoint.remove_redundancy;
   if (!checkpoint.no_save_optim) options.optimizer = config_.optimizer.type;
+  options.moment_dtype = config_.optimizer.moment_dtype;
   options.config = to_yaml(config_);
   options.hf_config = hf_config_json(config_.model, config_.model.params_dtype);
   options.tokenizer = tokenizer_;
@@ -260,6 +262,10 @@ RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
     say("other random numbers than before", changes(before.random, now.random));
     say("another model or optimizer than before",
         changed_mathematics(loaded.manifest, config_, families_));
+    if (loaded.manifest.moment_dtype != config_.optimizer.moment_dtype) {
+      log_warning(from + ": moments are converted from " + loaded.manifest.moment_dtype + " to " +
+                  config_.optimizer.moment_dtype);
+    }
     log_info(detail::concat("resumed from ", from, ": step ", step, ", ", now.samples, " samples"));
     if (step >= config_.training.steps) {
       log_warning(detail::concat("training.steps = ", config_.training.steps,

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "tessera/comm/gather_text.h"
-#include "tessera/layout/mindformers_name.h"
+#include "tessera/config/mindformers_name.h"
 
 namespace tessera {
 namespace {

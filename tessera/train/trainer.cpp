@@ -63,7 +63,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       schedule, model_->chunks, inject_in_pipeline(options_.faults, mesh_[Axis::kPp], schedule),
       config_.model.hidden_size, scalar_type(config_.model.compute_dtype));
   pipeline_->set_timeline(options_.timeline);
-  optimizer_ = make_optimizer(config_.optimizer, model_->table, mesh_, options_.optimizers);
+  optimizer_ = make_optimizer(config_, model_->table, mesh_, options_.optimizers);
   updates_.emplace(batch_growth(config_.training, plan_), options_.source->size(),
                    config_.train_dataset.drop_remainder);
   checkpoints_ = std::make_unique<RunCheckpoints>(config_, *updates_, options_.source->size(),

@@ -94,10 +94,9 @@ class RankState {
   }
 
   OptimizerState optimizer() {
-    return [this](size_t i) {
-      return std::vector<std::pair<std::string, at::Tensor>>{{"exp_avg", moments_[i][0]},
-                                                             {"exp_avg_sq", moments_[i][1]}};
-    };
+    return {[this](size_t i) {
+      return std::vector<StateTensor>{{"exp_avg", moments_[i][0]}, {"exp_avg_sq", moments_[i][1]}};
+    }};
   }
 
   ParamTable table;

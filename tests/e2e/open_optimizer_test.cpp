@@ -37,18 +37,18 @@ class Signum : public Optimizer {
 };
 
 OptimizerTable longer_table() {
-  return builtin_optimizers().with(
-      {.name = "Signum", .keys = {"momentum"}, .slots = [](const OptimizerConfig&, ParamRole) {
-         return std::vector<std::string>{"sign_avg"};
-       }});
+  return builtin_optimizers().with({.name = "Signum",
+                                    .keys = {"momentum"},
+                                    .slots = [](const OptimizerConfig&, const StateOwner&) {
+                                      return std::vector<Slot>{{"sign_avg"}};
+                                    }});
 }
 
 OptimizerMakers longer_makers() {
   OptimizerMakers makers = builtin_optimizer_makers();
-  makers.push_back(
-      {"Signum", [](const OptimizerConfig& config, ParamTable& table, const DeviceMesh&) {
-         return std::make_unique<Signum>(config, table);
-       }});
+  makers.push_back({"Signum", [](const Config& config, ParamTable& table, const DeviceMesh& mesh) {
+                      return std::make_unique<Signum>(config, table, mesh);
+                    }});
   return makers;
 }
 

@@ -9,7 +9,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/checkpoint/checkpoint_reader.h"
-#include "tessera/checkpoint/iteration_folder.h"
+#include "tessera/storage/iteration_folder.h"
 #include "tests/e2e/layout.h"
 #include "tests/e2e/run_trainer.h"
 #include "tests/support/temp_dir.h"

@@ -58,12 +58,13 @@ void with_table(at::ScalarType dtype,
 // torch.optim.AdamW's formula, written out.
 TEST(AdamW, IsTheFormula) {
   with_table(at::kDouble, [](ParamTable& table, const DeviceMesh& mesh) {
-    OptimizerConfig config;
+    Config whole;
+    OptimizerConfig& config = whole.optimizer;
     config.kind = builtin_optimizers().find("AdamW");
     config.betas = {0.9, 0.95};
     config.eps = 1e-3;
     config.weight_decay = 0.1;
-    const auto optimizer = make_optimizer(config, table, mesh);
+    const auto optimizer = make_optimizer(whole, table, mesh);
     struct State {
       double p, m = 0, v = 0;
     };
@@ -102,12 +103,13 @@ TEST(AdamW, IsTheFormula) {
 
 TEST(Sgd, MomentumAndDecayAreTheFormula) {
   with_table(at::kDouble, [](ParamTable& table, const DeviceMesh& mesh) {
-    OptimizerConfig config;
+    Config whole;
+    OptimizerConfig& config = whole.optimizer;
     config.type = "SGD";
     config.kind = builtin_optimizers().find("SGD");
     config.momentum = 0.9;
     config.weight_decay = 0.1;
-    const auto optimizer = make_optimizer(config, table, mesh);
+    const auto optimizer = make_optimizer(whole, table, mesh);
     ShardedParam& matrix = *table.params()[0];
     const at::Tensor p0 = matrix.value.clone(), g = matrix.grad.clone();
     optimizer->step(0.1, 1.0);

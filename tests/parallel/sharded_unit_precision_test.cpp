@@ -36,12 +36,12 @@ struct OneWeight {
   ShardedParam& row() { return *table.params().front(); }
 };
 
-OptimizerConfig sgd() {
-  OptimizerConfig config;
-  config.type = "SGD";
-  config.kind = builtin_optimizers().find("SGD");
-  config.momentum = 0;
-  config.weight_decay = 0;
+Config sgd() {
+  Config config;
+  config.optimizer.type = "SGD";
+  config.optimizer.kind = builtin_optimizers().find("SGD");
+  config.optimizer.momentum = 0;
+  config.optimizer.weight_decay = 0;
   return config;
 }
 

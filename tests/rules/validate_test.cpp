@@ -44,18 +44,29 @@ TEST(Validate, SingleValues) {
       {"parallelism.pipeline_parallel_schedule=zbv", "must be one of 1f1b"},
       {"parallelism.moe_token_dispatcher_type=deepep", "must be one of alltoall"},
       {"optimizer.type=Adam", "nearest legal: AdamW"},
-      {"optimizer.type=Muon", "Muon is not built; must be one of AdamW, SGD"},
+      {"optimizer.type=Muom", "nearest legal: Muon"},
       {"optimizer.eps=-1e-8", "must be at least 0"},
       {"optimizer.weight_decay=-0.1", "must be at least 0"},
       {"optimizer.momentum=-0.1", "must be between 0 and 1"},
-      {"optimizer.amsgrad=true", "is not built; only false"},
-      {"optimizer.enable_cpu_offload=true", "is not built; only false"},
+      {"optimizer.moment_dtype=fp8", "must be one of float32, bfloat16, int8"},
+      {"optimizer.matched_adamw_rms=0", "must be above 0"},
+      {"optimizer.ns_steps=0", "must be between 1 and"},
+      {"optimizer.ns_coefficients=[1.0, 2.0]", "must be three numbers"},
+      {"optimizer.ns_coefficients=[[[1.0, 2.0, 3.0], 0]]", "count must be at least 1"},
+      {"optimizer.ns_coefficients=[[1.0, 2.0, 3.0]]", "must be [[a, b, c], count]"},
+      {"optimizer.ns_coefficients=[]", "must be three numbers"},
+      {"optimizer.adamw_betas=[0.9]", "must be exactly two numbers"},
+      {"optimizer.adamw_betas=[0.9, 1.0]", "below 1 each"},
+      {"optimizer.adamw_include=['']", "an empty rule would match every parameter"},
+      {"optimizer.qk_clip_threshold=0", "must be above 0"},
+      {"optimizer.comm_strategy=gather", "must be one of allgather, allgather_deredundency"},
       {"lr_scheduler.type=Cosine", "must be one of ConstantWarmUpLR"},
       {"lr_scheduler.learning_rate=-1.0", "must be at least 0"},
       {"lr_scheduler.warmup_steps=-1", "must be at least 0"},
       {"lr_scheduler.warmup_ratio=1.5", "must be between 0 and 1"},
       {"train_dataset.dataloader.type=MindDataset", "MindDataset is not built"},
-      {"train_dataset.dataloader.datasets_type=BERTDataset", "must be one of GPTDataset, SFTDataset"},
+      {"train_dataset.dataloader.datasets_type=BERTDataset",
+       "must be one of GPTDataset, SFTDataset"},
       {"train_dataset.dataloader.config.seq_length=0", "must be between 1 and"},
       {"train_dataset.dataloader.config.seed=-1", "must be between 0 and"},
       {"train_dataset.dataloader.config.eod_pad_length=0", "must be between 1 and"},
@@ -98,6 +109,22 @@ TEST(Validate, SingleValues) {
               HasError("model.layer_types", "must be full_attention"));
 }
 
+TEST(Validate, KeysOfMuon) {
+  const auto issues = check_base(
+      1, {"optimizer.type=Muon", "optimizer.comm_strategy=allgather_deredundency",
+          "optimizer.ns_coefficients=[[[3.4445, -4.775, 2.0315], 8], [[2.0, -1.5, 0.5], 2]]",
+          "optimizer.adamw_include='*embed_tokens*'", "optimizer.ns_steps=5",
+          "optimizer.betas=[0.9, 0.9]", "optimizer.amsgrad=true"});
+  EXPECT_THAT(issues, HasNoErrors());
+  for (const char* key :
+       {"optimizer.comm_strategy", "optimizer.ns_steps", "optimizer.betas", "optimizer.amsgrad"}) {
+    EXPECT_THAT(issues, NamesNoEffect(key));
+  }
+  for (const char* key : {"optimizer.adamw_include", "optimizer.ns_coefficients"}) {
+    EXPECT_THAT(issues, testing::Not(NamesNoEffect(key)));
+  }
+}
+
 TEST(Validate, NoModelNoScheduleNoData) {
   const auto issues = check_text("training: {steps: 1}", 1).issues;
   EXPECT_THAT(issues, HasError("model.model_type", "is needed"));
@@ -112,6 +139,7 @@ TEST(Validate, KeysWithoutEffectAreNamedInOneLine) {
       1, {"context.mode=1", "context.max_device_memory=59GB", "checkpoint.load_worker_number=2",
           "train_dataset.num_parallel_workers=4", "parallelism.sequence_parallel=true",
           "parallelism.enable_mc2=true", "parallelism.cpu_offload=true",
+          "optimizer.enable_cpu_offload=true", "optimizer.ns_steps=5",
           "parallelism.ulysses_degree_in_cp=2", "training.deterministic=true",
           "model.apply_rope_fusion=true", "parallelism.disable_gradient_division=false"});
   EXPECT_EQ(count(issues, Severity::kNote), 1);
@@ -119,8 +147,8 @@ TEST(Validate, KeysWithoutEffectAreNamedInOneLine) {
        {"context.mode", "context.max_device_memory", "checkpoint.load_worker_number",
         "train_dataset.num_parallel_workers", "parallelism.sequence_parallel",
         "parallelism.enable_mc2", "parallelism.cpu_offload", "parallelism.ulysses_degree_in_cp",
-        "training.deterministic", "model.apply_rope_fusion",
-        "parallelism.disable_gradient_division"}) {
+        "optimizer.enable_cpu_offload", "optimizer.ns_steps", "training.deterministic",
+        "model.apply_rope_fusion", "parallelism.disable_gradient_division"}) {
     EXPECT_THAT(issues, NamesNoEffect(key));
   }
   EXPECT_THAT(issues, HasNoErrors());

@@ -397,6 +397,47 @@ struct Codec<HandlerList> {
 };
 
 template <>
+struct Codec<std::vector<NewtonSchulzTriple>> {
+  using Type = std::vector<NewtonSchulzTriple>;
+  static std::string name() { return "three floats or list of [three floats, int]"; }
+  static Wrong read_triple(const Value& value, NewtonSchulzTriple& out) {
+    std::vector<double> numbers;
+    if (Wrong wrong = Codec<std::vector<double>>::read(value, numbers)) return wrong;
+    if (numbers.size() != 3) return "must be three numbers";
+    out = {numbers[0], numbers[1], numbers[2], 0};
+    return std::nullopt;
+  }
+  static Wrong read_counted(const Value& value, NewtonSchulzTriple& out) {
+    const std::string form = "must be [[a, b, c], count]";
+    if (value.kind != Value::Kind::kSequence || value.items.size() != 2) return form;
+    if (Wrong wrong = read_triple(value.items[0], out)) return form + ": [a, b, c] " + *wrong;
+    if (Wrong wrong = Codec<int64_t>::read(value.items[1], out.count)) {
+      return form + ": count " + *wrong;
+    }
+    if (out.count < 1) return form + ": count must be at least 1";
+    return std::nullopt;
+  }
+  static Wrong read(const Value& value, Type& out) {
+    if (value.kind != Value::Kind::kSequence) return must_be(name(), value);
+    const bool nested = !value.items.empty() && value.items.front().kind == Value::Kind::kSequence;
+    if (nested) return read_list(value, out, read_counted, name());
+    NewtonSchulzTriple triple;
+    if (Wrong wrong = read_triple(value, triple)) return wrong;
+    out = {triple};
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) {
+    const auto numbers = [](const NewtonSchulzTriple& t) {
+      return Codec<std::vector<double>>::write({t.a, t.b, t.c});
+    };
+    if (value.size() == 1 && value.front().count == 0) return numbers(value.front());
+    return write_list(value, [&](const NewtonSchulzTriple& t) {
+      return "[" + numbers(t) + ", " + std::to_string(t.count) + "]";
+    });
+  }
+};
+
+template <>
 struct Codec<CallbackConfig> {
   using Type = CallbackConfig;
   static std::string name() { return "dict with a type"; }

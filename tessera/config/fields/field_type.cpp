@@ -107,15 +107,16 @@ template const FieldType& field_type<std::optional<std::vector<int64_t>>>();
 template const FieldType& field_type<std::vector<int64_t>>();
 template const FieldType& field_type<std::vector<double>>();
 template const FieldType& field_type<StringList>();
+template const FieldType& field_type<std::vector<NewtonSchulzTriple>>();
 template const FieldType& field_type<std::vector<CallbackConfig>>();
 template const FieldType& field_type<std::vector<InitStdRule>>();
 template const FieldType& field_type<std::variant<int64_t, std::vector<int64_t>>>();
 template const FieldType& field_type<StringOrList>();
+template const FieldType& field_type<std::optional<StringOrList>>();
 template const FieldType& field_type<NormSelector>();
 template const FieldType& field_type<AnyValue>();
 template const FieldType& field_type<TextOrAny>();
 template const FieldType& field_type<PackingText>();
 template const FieldType& field_type<HandlerList>();
-template const FieldType& field_type<std::optional<StringOrList>>();
 
 }  // namespace tessera

@@ -4,9 +4,11 @@ namespace tessera {
 
 std::vector<Field> optimizer_fields() {
   return {
-      TESSERA_FIELD(optimizer.type, kHonoured, "SGD serves proofs. Muon is not built."),
+      TESSERA_FIELD(optimizer.type, kHonoured, "docs/optimizers.md. SGD serves proofs."),
       TESSERA_FIELD(optimizer.betas, kHonoured, "AdamW: two decays of the moments, in [0, 1)."),
-      TESSERA_FIELD(optimizer.eps, kHonoured, "AdamW: added to the root of the second moment.")
+      TESSERA_FIELD(optimizer.eps, kHonoured,
+                    "AdamW: added to the root of the second moment. Muon: the least norm that a "
+                    "matrix is divided by.")
           .at_least(0),
       TESSERA_FIELD(optimizer.weight_decay, kHonoured,
                     "Decoupled decay, of matrices only unless rules below say otherwise.")
@@ -14,23 +16,49 @@ std::vector<Field> optimizer_fields() {
       TESSERA_FIELD(optimizer.weight_decay_include, kHonoured,
                     "Parameters always decayed: equality, substring or glob of the name."),
       TESSERA_FIELD(optimizer.weight_decay_exclude, kHonoured, "Parameters never decayed."),
-      TESSERA_FIELD(optimizer.momentum, kHonoured, "SGD: momentum, in [0, 1).").between(0, 1),
-      TESSERA_FIELD(optimizer.amsgrad, kRefused, "AdamW variant."),
-      TESSERA_FIELD(optimizer.maximize, kRefused, "Ascend instead of descend."),
-      TESSERA_FIELD(optimizer.enable_cpu_offload, kRefused, "Optimizer state on the host."),
+      TESSERA_FIELD(optimizer.momentum, kHonoured,
+                    "SGD and Muon, in [0, 1). Not given: 0, of Muon 0.95.")
+          .between(0, 1),
+      TESSERA_FIELD(optimizer.amsgrad, kHonoured,
+                    "AdamW: divides by the largest second moment so far, one more tensor a "
+                    "parameter."),
+      TESSERA_FIELD(optimizer.maximize, kHonoured, "Ascend instead of descend."),
+      TESSERA_FIELD(optimizer.moment_dtype, kHonoured,
+                    "AdamW and Muon: type of the state of matrices of 4096 elements and more; all "
+                    "else stays float32. float32 is float64 in a float64 model.")
+          .one_of("float32, bfloat16, int8"),
+      TESSERA_FIELD(optimizer.enable_cpu_offload, kHonoured,
+                    "Optimizer state on the host, where it is on a CPU anyway; true is an error on "
+                    "a CUDA device."),
+      TESSERA_FIELD(optimizer.matched_adamw_rms, kHonoured,
+                    "Muon: root mean square of an update, per unit of rate.")
+          .above(0),
+      TESSERA_FIELD(optimizer.nesterov, kHonoured, "Muon: looks one step of momentum ahead."),
+      TESSERA_FIELD(optimizer.ns_steps, kHonoured,
+                    "Muon: iterations of Newton-Schulz, where ns_coefficients has no counts.")
+          .between(1, 100),
+      TESSERA_FIELD(optimizer.ns_coefficients, kHonoured,
+                    "Muon: a, b, c of every iteration, or [[[a, b, c], count], ...] in order."),
+      TESSERA_FIELD(optimizer.adamw_betas, kHonoured,
+                    "Muon: betas of what AdamW moves, in [0, 1)."),
+      TESSERA_FIELD(optimizer.adamw_eps, kHonoured, "Muon: eps of what AdamW moves.").at_least(0),
+      TESSERA_FIELD_AS(optimizer.adamw_include, std::optional<StringOrList>, kHonoured,
+                       "Muon: matrices that AdamW moves: equality, substring or glob of the name. "
+                       "null: embedding, head, routers. What is no matrix is AdamW's always."),
+      TESSERA_FIELD(optimizer.qk_clip_enabled, kHonoured,
+                    "Muon: scales the rows of q and k of heads whose largest logit is beyond the "
+                    "threshold."),
+      TESSERA_FIELD(optimizer.qk_clip_threshold, kHonoured, "Muon: largest logit that is left.")
+          .above(0),
+      TESSERA_FIELD(optimizer.comm_strategy, kNoEffect,
+                    "Muon: every matrix is iterated by one rank, whatever is asked.")
+          .one_of("allgather, allgather_deredundency"),
       TESSERA_UNUSED_FIELD("optimizer.use_fused", bool, "The update is always fused."),
       TESSERA_UNUSED_FIELD("optimizer.enable_fused_opt", bool, "The update is always fused."),
-      TESSERA_UNUSED_FIELD("optimizer.matched_adamw_rms", double, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.nesterov", bool, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.ns_steps", int64_t, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.ns_coefficients", AnyValue, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.adamw_betas", std::vector<double>, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.adamw_eps", double, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.qk_clip_enabled", bool, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.qk_clip_threshold", double, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.comm_strategy", std::string, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.use_fused_adamw", bool, "Muon."),
-      TESSERA_UNUSED_FIELD("optimizer.adamw_include", std::vector<std::string>, "Muon."),
+      TESSERA_UNUSED_FIELD("optimizer.use_fused_adamw", bool, "Muon: it is always fused."),
+      TESSERA_UNUSED_FIELD("optimizer.phase0_batch_memory_gb", double, "Muon: memory is bounded."),
+      TESSERA_UNUSED_FIELD("optimizer.ns_batch_memory_gb", double, "Muon: memory is bounded."),
+      TESSERA_UNUSED_FIELD("optimizer.phase4_batch_memory_gb", double, "Muon: memory is bounded."),
 
       TESSERA_FIELD(lr_scheduler.type, kHonoured, "The schedule; needed.")
           .one_of("ConstantWarmUpLR, LinearWithWarmUpLR, CosineWithWarmUpLR, "

@@ -1,4 +1,4 @@
-#include "tessera/layout/mindformers_name.h"
+#include "tessera/config/mindformers_name.h"
 
 #include <utility>
 #include <vector>
