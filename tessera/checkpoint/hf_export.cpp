@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -26,14 +28,21 @@ namespace {
 
 constexpr int64_t kPieceBytes = 64 << 20;
 
+// A tensor of the files, made of one parameter or of several (ParamSpec::stack).
 struct Exported {
+  struct Part {
+    const ParamSpec* spec;
+    const StoredTensor* tensor;
+  };
+
   std::string name;
-  const StoredTensor* tensor;
+  std::vector<int64_t> shape;
   ElementType dtype;
+  std::vector<Part> parts;
 
   uint64_t bytes() const {
     auto bytes = static_cast<uint64_t>(size_of(dtype));
-    for (const int64_t extent : tensor->shape) bytes *= static_cast<uint64_t>(extent);
+    for (const int64_t extent : shape) bytes *= static_cast<uint64_t>(extent);
     return bytes;
   }
 };
@@ -60,16 +69,29 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const Mo
                                               const std::vector<ParamSpec>& model,
                                               const HfExportOptions& options) {
   std::vector<std::vector<Exported>> files(1);
+  std::map<std::string, std::pair<size_t, size_t>> stacks;  // name -> file, place in it
   uint64_t filled = 0;
   for (const ParamSpec& spec : model) {
     if (!spec.tied_to.empty()) continue;
     const StoredTensor& tensor = manifest.weights.at(spec.name);
+    const Exported::Part part{&spec, &tensor};
+    if (spec.stack) {
+      const auto [at, added] =
+          stacks.emplace(spec.stack->tensor, std::pair(files.size() - 1, files.back().size()));
+      if (!added) {
+        files[at->second.first][at->second.second].parts.push_back(part);
+        continue;
+      }
+    }
     const Exported next{
-        spec.name, &tensor,
-        options.dtype ? element_type(*options.dtype) : exported_type(spec, tensor, config)};
+        spec.stack ? spec.stack->tensor : spec.name,
+        spec.stack ? spec.stack->shape : tensor.shape,
+        options.dtype ? element_type(*options.dtype) : exported_type(spec, tensor, config),
+        {part}};
     if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
       files.emplace_back();
       filled = 0;
+      if (spec.stack) stacks[spec.stack->tensor] = {files.size() - 1, 0};
     }
     filled += next.bytes();
     files.back().push_back(next);
@@ -77,21 +99,63 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const Mo
   return files;
 }
 
-void write_tensor(CheckpointReader& reader, const Exported& exported, SafetensorsWriter& writer) {
-  Box box{std::vector<int64_t>(exported.tensor->shape.size(), 0), exported.tensor->shape};
+at::Tensor read(CheckpointReader& reader, const StoredTensor& tensor, const Box& box) {
+  at::Tensor piece = at::empty(box.sizes, at::TensorOptions().dtype(scalar_type(tensor.dtype)));
+  reader.read_box(tensor, box, piece);
+  return piece;
+}
+
+Box whole_box(const StoredTensor& tensor) {
+  return {std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape};
+}
+
+// A tensor as it is, some rows at a time.
+void write_rows(CheckpointReader& reader, const StoredTensor& tensor, SafetensorsWriter& writer) {
+  Box box = whole_box(tensor);
   const int64_t rows = box.sizes.empty() ? 1 : box.sizes[0];
   if (box.numel() == 0) return;
-  const int64_t element = size_of(exported.tensor->dtype);
+  const int64_t element = size_of(tensor.dtype);
   const int64_t step = std::max<int64_t>(1, kPieceBytes / (box.numel() / rows * element));
   for (int64_t row = 0; row < rows; row += step) {
     if (!box.sizes.empty()) {
       box.offsets[0] = row;
       box.sizes[0] = std::min(step, rows - row);
     }
-    at::Tensor piece =
-        at::empty(box.sizes, at::TensorOptions().dtype(scalar_type(exported.tensor->dtype)));
-    reader.read_box(*exported.tensor, box, piece);
-    writer.append(piece);
+    writer.append(read(reader, tensor, box));
+  }
+}
+
+// Parts that share a prefix, put together as the published tensor has them.
+void write_stacked(CheckpointReader& reader, const std::vector<Exported::Part>& parts,
+                   SafetensorsWriter& writer) {
+  std::vector<int64_t> shape = parts.front().tensor->shape;
+  shape[0] = 0;
+  for (const Exported::Part& part : parts) shape[0] += part.tensor->shape[0];
+  at::Tensor all =
+      at::empty(shape, at::TensorOptions().dtype(scalar_type(parts.front().tensor->dtype)));
+  for (const auto& [spec, tensor] : parts) {
+    const StackPlace& place = *spec->stack;
+    const int64_t end = place.first_row + (tensor->shape[0] - 1) * place.row_step + 1;
+    all.slice(0, place.first_row, end, place.row_step)
+        .copy_(read(reader, *tensor, whole_box(*tensor)));
+  }
+  writer.append(parts.front().spec->stack->transposed ? all.t().contiguous() : all);
+}
+
+void write_tensor(CheckpointReader& reader, const Exported& exported, SafetensorsWriter& writer) {
+  const auto& first = exported.parts.front().spec->stack;
+  const bool row_by_row =
+      !first || (first->prefix.empty() && first->row_step == 1 && !first->transposed);
+  if (row_by_row) {
+    for (const Exported::Part& part : exported.parts) write_rows(reader, *part.tensor, writer);
+    return;
+  }
+  for (auto begin = exported.parts.begin(); begin != exported.parts.end();) {
+    const auto end = std::find_if(begin, exported.parts.end(), [&](const Exported::Part& part) {
+      return part.spec->stack->prefix != begin->spec->stack->prefix;
+    });
+    write_stacked(reader, {begin, end}, writer);
+    begin = end;
   }
 }
 
@@ -113,7 +177,7 @@ uint64_t write_weights(CheckpointReader& reader, const std::vector<std::vector<E
       SafetensorsEntry entry;
       entry.name = exported.name;
       entry.dtype = exported.dtype;
-      entry.shape = exported.tensor->shape;
+      entry.shape = exported.shape;
       entries.push_back(std::move(entry));
       map[exported.name] = name;
       total += exported.bytes();

@@ -52,13 +52,23 @@ bool HfWeights::equal(const Place& a, const Place& b, const std::vector<int64_t>
 }
 
 at::Tensor HfWeights::read_place(const Place& place, const Box& box) const {
+  Box own = box;  // of what the prefix leaves
+  if (!own.offsets.empty()) {
+    own.offsets[0] = place.first_row + box.offsets[0] * place.row_step;
+    own.sizes[0] = box.sizes[0] == 0 ? 0 : (box.sizes[0] - 1) * place.row_step + 1;
+  }
+  if (place.transposed) {
+    std::swap(own.offsets[0], own.offsets[1]);
+    std::swap(own.sizes[0], own.sizes[1]);
+  }
   Box stored;
   stored.offsets = place.prefix;
   stored.sizes.assign(place.prefix.size(), 1);
-  stored.offsets.insert(stored.offsets.end(), box.offsets.begin(), box.offsets.end());
-  stored.sizes.insert(stored.sizes.end(), box.sizes.begin(), box.sizes.end());
-  if (!box.offsets.empty()) stored.offsets[place.prefix.size()] += place.first_row;
-  return files_[place.file].read_box(place.stored_name, stored).reshape(box.sizes);
+  stored.offsets.insert(stored.offsets.end(), own.offsets.begin(), own.offsets.end());
+  stored.sizes.insert(stored.sizes.end(), own.sizes.begin(), own.sizes.end());
+  at::Tensor read = files_[place.file].read_box(place.stored_name, stored).reshape(own.sizes);
+  if (place.transposed) read = read.t();
+  return place.row_step == 1 ? read : read.slice(0, 0, read.size(0), place.row_step);
 }
 
 at::Tensor HfWeights::read_box(const std::string& name, const Box& box,

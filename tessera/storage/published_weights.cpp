@@ -98,7 +98,7 @@ void PublishedWeights::read_headers(const fs::path& folder) {
   for (const fs::path& path : published_weight_files(folder)) {
     files_.push_back(read_safetensors_header(path));
     for (const auto& [name, entry] : files_.back().entries) {
-      const auto [found, added] = stored_.emplace(name, Place{files_.size() - 1, name, {}, 0});
+      const auto [found, added] = stored_.emplace(name, Place{files_.size() - 1, name, {}});
       if (!added) {
         throw CheckpointError(path.string() + ": '" + name + "' is also in " +
                               files_[found->second.file].path.string());
@@ -139,7 +139,26 @@ bool PublishedWeights::place_stacked_expert(const ParamSpec& spec) {
   return true;
 }
 
+// Where the family's own files hold it.
+bool PublishedWeights::place_in_stack(const ParamSpec& spec) {
+  const Place* stored = spec.stack ? find_stored(spec.stack->tensor) : nullptr;
+  if (!stored) return false;
+  Place place = *stored;
+  place.prefix = spec.stack->prefix;
+  place.first_row = spec.stack->first_row;
+  place.row_step = spec.stack->row_step;
+  place.transposed = spec.stack->transposed;
+  used_.insert(place.stored_name);
+  if (const std::vector<int64_t>& shape = entry(place).shape; shape != spec.stack->shape) {
+    misshapen_.push_back(spec.stack->tensor + " is " + shape_text(shape) + ", the model has " +
+                         shape_text(spec.stack->shape));
+  }
+  places_[spec.name] = std::move(place);
+  return true;
+}
+
 void PublishedWeights::place(const ParamSpec& spec) {
+  if (place_in_stack(spec)) return;
   const Place* stored = find_stored(spec.name);
   if (stored) {
     used_.insert(stored->stored_name);
@@ -149,7 +168,8 @@ void PublishedWeights::place(const ParamSpec& spec) {
                            shape_text(spec.shape));
     }
   } else if (spec.tied_to.empty() && !place_stacked_expert(spec)) {
-    missing_.push_back(spec.name);
+    const std::string& name = spec.stack ? spec.stack->tensor : spec.name;
+    if (missing_names_.insert(name).second) missing_.push_back(name);
   }
 }
 

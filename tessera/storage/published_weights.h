@@ -23,7 +23,8 @@ std::vector<std::filesystem::path> published_weight_files(const std::filesystem:
 
 /// The parameters of a model in the files of a folder.
 ///
-/// Tolerated: names without the leading "model.", experts stacked in one tensor a layer
+/// Stacks of the family (ParamSpec::stack) are looked for first. Tolerated: names without the
+/// leading "model.", experts stacked in one tensor a layer
 /// (`experts.gate_up_proj` [E, 2 F, H], `experts.down_proj` [E, H, F]), rotary frequencies (they
 /// are computed), layers of multi-token prediction that the model goes without.
 class PublishedWeights {
@@ -32,7 +33,9 @@ class PublishedWeights {
     size_t file = 0;
     std::string stored_name;
     std::vector<int64_t> prefix;  // indices in front of its own dimensions
-    int64_t first_row = 0;
+    int64_t first_row = 0;        // see StackPlace
+    int64_t row_step = 1;
+    bool transposed = false;
   };
 
   /// Reads the headers. Throws CheckpointError that names a damaged file, or a tensor that two
@@ -55,6 +58,7 @@ class PublishedWeights {
  private:
   void read_headers(const std::filesystem::path& folder);
   const Place* find_stored(const std::string& name) const;
+  bool place_in_stack(const ParamSpec& spec);
   bool place_stacked_expert(const ParamSpec& spec);
   void place(const ParamSpec& spec);
   void look_at_the_rest(const std::vector<ParamSpec>& model);
@@ -64,6 +68,7 @@ class PublishedWeights {
   std::map<std::string, Place> places_;
   std::set<std::string> used_;  // names in the files
   std::vector<std::string> missing_, surplus_, misshapen_, mistyped_;
+  std::set<std::string> missing_names_;
   std::set<std::string> left_out_;  // "model.layers.61."
   size_t left_out_tensors_ = 0;
 };

@@ -38,8 +38,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Layout{"one_rank", 1, {}}, Layout{"fsdp", 4, {shard(4), local_batch(2)}},
                     Layout{"tp", 2, {tp(2)}}, Layout{"pp", 2, kPipeline},
                     Layout{"cp", 2, {kContext, kMask}},
-                    Layout{"mixed", 8,
-                           {shard(2), tp(2), kPipeline[0], kPipeline[1], local_batch(2)}}),
+                    Layout{
+                        "mixed", 8, {shard(2), tp(2), kPipeline[0], kPipeline[1], local_batch(2)}}),
     layout_name);
 
 // The whole file as one batch: rows of one conversation, and packed ones, count the same labels
@@ -55,14 +55,16 @@ TEST_F(Conversations, PackedOnesLoseTheSame) {
   for (const char* name : {"chatml", "llama3", "alpaca"}) {
     std::vector<double> sums;
     for (const auto& [flag, ranks, set] :
-         {Packing{"false", 1, {}}, Packing{"pack", 1, {}},
-          Packing{"pack", 2, {kContext, kMask}}, Packing{"pack", 2, {tp(2)}}}) {
+         {Packing{"false", 1, {}}, Packing{"pack", 1, {}}, Packing{"pack", 2, {kContext, kMask}},
+          Packing{"pack", 2, {tp(2)}}}) {
       auto keys = with_cache(set);
-      keys = keys + std::vector<std::string>{
-                        std::string("train_dataset.dataloader.packing=") + flag,
-                        std::string("train_dataset.dataloader.chat_template=") + name,
-                        "train_dataset.dataloader.seq_length=512", "model.seq_length=512",
-                        "training.global_batch_size=48", local_batch(1)};
+      keys = keys +
+             std::vector<std::string>{std::string("train_dataset.dataloader.packing=") + flag,
+                                      std::string("train_dataset.dataloader.chat_template=") + name,
+                                      "train_dataset.dataloader.seq_length=512",
+                                      "model.seq_length=512",
+                                      "training.global_batch_size=48",
+                                      local_batch(1)};
       if (std::string(flag) == "pack") {
         const auto rows = open_rows(keys);
         keys.push_back("training.global_batch_size=" + std::to_string(rows));

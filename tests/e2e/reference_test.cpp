@@ -32,6 +32,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Reference{"qwen3_moe_aux64", 1e-9}, Reference{"deepseek_v3_64", 1e-9}),
     [](const auto& info) { return info.param.name; });
 
+INSTANTIATE_TEST_SUITE_P(
+    Families, ReferenceRun,
+    testing::Values(Reference{"mistral_window64", 1e-9}, Reference{"mixtral_64", 1e-9},
+                    Reference{"phi3_64", 1e-9}, Reference{"phi3_longrope64", 1e-9},
+                    Reference{"olmo2_64", 1e-9}, Reference{"olmo3_64", 1e-9},
+                    Reference{"gemma2_64", 1e-9}, Reference{"gemma3_64", 1e-9},
+                    Reference{"gemma3_odd64", 1e-9}, Reference{"glm4_64", 1e-9},
+                    Reference{"glm4_moe64", 1e-9}, Reference{"gpt_oss64", 1e-9},
+                    Reference{"llama_linear64", 1e-9}, Reference{"llama_dynamic64", 1e-9}),
+    [](const auto& info) { return info.param.name; });
+
 // Against what other software computed also where the work is cut.
 class ReferenceLayouts : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
 
