@@ -152,8 +152,7 @@ int preprocess_conversations(const PreprocessFlags& flags) {
   const ChatReport report = preprocess_chat(options, encoder, terminal_progress());
   std::string text = fmt::format(
       "{0}.bin, .idx and {0}_mask.bin, .idx: {1} conversations in {2} rows, {3} tokens, {4} of "
-      "them "
-      "the assistant's, in {5:.1f} s; template {6}, vocabulary {7}",
+      "them the assistant's, in {5:.1f} s; template {6}, vocabulary {7}",
       options.output_prefix, report.conversations, report.rows, report.tokens, report.counted,
       report.seconds, encoder.template_name(), encoder.tokenizer().vocab_size());
   if (options.seq_length > 0 && options.packing) {

@@ -226,8 +226,11 @@ std::string export_to_hf(const HfExportOptions& options) {
     const uint64_t bytes = write_weights(reader, files, writing);
     write_file_durably(writing / kModelConfigName,
                        hf_config_json(config.model, weight_dtype(files.front().front().dtype)));
-    const fs::path tokenizer =
-        options.tokenizer.empty() ? fs::path(reader.manifest().tokenizer) : options.tokenizer;
+    fs::path tokenizer = options.tokenizer;  // else the checkpoint's own, else the run's
+    if (tokenizer.empty()) {
+      tokenizer =
+          has_tokenizer(reader.folder()) ? reader.folder() : fs::path(reader.manifest().tokenizer);
+    }
     const std::vector<std::string> copied = copy_tokenizer_files(tokenizer, writing);
     flush_folder(writing);
     fs::remove(output, error);

@@ -48,7 +48,7 @@ class BoxReader {
     for (const StoredRow& row : rows) {
       const StoredTensor* codes = find(stored, row);
       if (codes == nullptr) continue;
-      if (codes->dtype != at::kByte) {
+      if (codes->dtype != ElementType::kU8) {
         reader_.read_box(*codes, row.box, row.value);
         continue;
       }
@@ -102,7 +102,7 @@ void read_all(CheckpointReader& reader, const LoadOptions& options, ParamTable& 
   if (options.optimizer.empty()) return boxes.finish();
   const auto& stored = reader.manifest().state;
   const bool has_codes = std::ranges::any_of(
-      stored, [](const auto& entry) { return entry.second.dtype == at::kByte; });
+      stored, [](const auto& entry) { return entry.second.dtype == ElementType::kU8; });
   bool needs_codes = false;
   for (size_t i = 0; i < params.size(); ++i) {
     for (const StateTensor& tensor : optimizer.tensors(i)) {

@@ -161,10 +161,14 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
     }
     merge_fragment(manifest, fragment.substr(1));
   }
-  BlockSums sums;
-  sums.add(options_.hf_config.data(), options_.hf_config.size());
-  manifest.copies.push_back({kModelConfigName, options_.hf_config.size(), sums.finish()});
-  write_file_durably(folder_ / kModelConfigName, options_.hf_config);
+  const auto write_beside = [&](const std::string& name, const std::string& bytes) {
+    BlockSums sums;
+    sums.add(bytes.data(), bytes.size());
+    manifest.copies.push_back({name, bytes.size(), sums.finish()});
+    write_file_durably(folder_ / name, bytes);
+  };
+  write_beside(kModelConfigName, options_.hf_config);
+  for (const auto& [name, bytes] : options_.tokenizer_files) write_beside(name, bytes);
 
   std::vector<int64_t> kept = options_.kept;
   std::erase(kept, position_.step);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/checkpoint/rank_files.h"
@@ -29,7 +30,10 @@ struct SaverOptions {
   std::string moment_dtype = "float32";
   std::string config;     // resolved YAML
   std::string hf_config;  // config.json of the model
-  std::string tokenizer;
+  std::string tokenizer;  // folder of the tokenizer that goes with the model
+  /// Its files, names and bytes: they lie beside the model's config.json in every checkpoint. Rank
+  /// 0's count.
+  std::vector<std::pair<std::string, std::string>> tokenizer_files;
   std::vector<int64_t> kept;  // what this run resumed from in `root`, and what that one kept
 };
 

@@ -86,6 +86,11 @@ class Loader {
     DataloaderConfig& loader = config().train_dataset.dataloader;
     if (loader.data_dir) loader.data_dir = resolve_path(directory_, *loader.data_dir);
     if (loader.tokenizer) loader.tokenizer = resolve_path(directory_, *loader.tokenizer);
+    for (DataHandler& handler : loader.handler) {
+      const auto own = handler.args.find("tokenizer");
+      if (own == handler.args.end()) continue;
+      for (std::string& path : own->second) path = resolve_path(directory_, path);
+    }
     if (loader.data_files) {
       for (std::string& file : *loader.data_files) {
         file =

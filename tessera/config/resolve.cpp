@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tessera/config/yaml/value.h"
+
 namespace tessera {
 namespace {
 
@@ -58,7 +60,16 @@ void resolve_rows(Config& config) {
   DataloaderConfig& loader = config.train_dataset.dataloader;
   if (loader.type != "HFDataLoader") return;
   for (const DataHandler& handler : loader.handler) {
-    if (handler.type == "PackingHandler") loader.packing = "pack";
+    const auto argument = [&](const char* name) -> std::string {
+      const auto found = handler.args.find(name);
+      return found == handler.args.end() || found->second.empty() ? "" : found->second[0];
+    };
+    if (handler.type == "PackingHandler") {
+      const std::string strategy = argument("pack_strategy");
+      if (!strategy.empty()) loader.packing = strategy;
+      if (loader.packing.empty()) loader.packing = "pack";
+    }
+    if (loader.seq_length == 0) loader.seq_length = parse_int(argument("seq_length")).value_or(0);
   }
   if (loader.seq_length == 0) {
     loader.seq_length =

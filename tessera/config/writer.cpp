@@ -22,7 +22,8 @@ bool is_idle(const Config& config, const Field& field) {
   if (field.effect != Effect::kHonoured) return true;
   const OptimizerKind* optimizer = config.optimizer.kind.get();
   if (optimizer && builtin_optimizers().is_key_of_others(path, *optimizer)) return true;
-  if (config.train_dataset.dataloader.type != "HFDataLoader" && holds(kRecordKeys, path)) return true;
+  if (config.train_dataset.dataloader.type != "HFDataLoader" && holds(kRecordKeys, path))
+    return true;
   return (!config.model.has_latent_attention() &&
           (holds(kLatentKeys, path) || holds(kRotaryKeys, path))) ||
          (!config.model.is_moe() && holds(kExpertKeys, path));
@@ -79,9 +80,11 @@ Config with_kept_paths(Config config) {
     void* value = field.address(config);
     if (field.type == &field_type<std::string>()) {
       keep_paths(*static_cast<std::string*>(value));
-    } else if (field.type == &field_type<std::optional<std::string>>()) {
+    } else if (field.type == &field_type<std::optional<std::string>>() ||
+               field.type == &field_type<TextOrAny>()) {
       keep_paths(*static_cast<std::optional<std::string>*>(value));
-    } else if (field.type == &field_type<std::optional<LooseString>>()) {
+    } else if (field.type == &field_type<std::optional<LooseString>>() ||
+               field.type == &field_type<std::optional<StringOrList>>()) {
       keep_paths(*static_cast<std::optional<std::vector<std::string>>*>(value));
     } else {
       TESSERA_CHECK(false, field.path, ": a path of a type that is not known here");

@@ -145,13 +145,15 @@ std::vector<int64_t> Loader::units_of(const UpdateSpan& span, int64_t micro_batc
     std::vector<int64_t> tokens(static_cast<size_t>(source_->sample_length()));
     for (int64_t row = 0; row < span.batch; ++row) {
       const int64_t real = source_->read(sample_of(span, row), tokens);
-      if (real < source_->sample_length()) {  // a short sample: as they are
+      const SampleMarks marks = source_->marks(sample_of(span, row));
+      if (real < source_->sample_length() && marks.document_ends.empty()) {
+        // A short sample of a stream: as they are.
         std::ranges::fill(loads, 0);
         break;
       }
       int64_t& load = loads[static_cast<size_t>(row / options_.local_batch_size)];
       int64_t begin = 0;
-      for (const int64_t end : make_columns(tokens, real, options_.columns).document_ends) {
+      for (const int64_t end : make_columns(tokens, real, options_.columns, marks).document_ends) {
         load += (end - begin) * (end - begin);
         begin = end;
       }

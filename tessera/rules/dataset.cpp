@@ -110,10 +110,19 @@ void check_hf_files(Checker& check) {
   if (!loader.data_files || loader.data_files->empty()) {
     check.error(key("data_files"), "is needed: the files to read");
   }
+  if (!loader.packing.empty() && loader.packing != "pack") {
+    check.error(key("packing"), "must be pack, true or false: conversations are not cut in pieces",
+                loader.packing);
+  }
   if (loader.part && *loader.part != "train") {
     check.error(key("split"), "must be train: a file has one part");
   }
-  if (!loader.tokenizer) check.error(key("tokenizer"), "is needed: a tokenizer.json or its folder");
+  const bool told_by_handler = std::ranges::any_of(loader.handler, [](const DataHandler& handler) {
+    return handler.args.contains("tokenizer");
+  });
+  if (!loader.tokenizer && !told_by_handler) {
+    check.error(key("tokenizer"), "is needed: a tokenizer.json or its folder");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "tessera/storage/tokenizer_files.h"
 
+#include <fstream>
+#include <sstream>
+
 #include "tessera/base/error.h"
 
 namespace tessera {
@@ -22,6 +25,24 @@ bool has_tokenizer(const fs::path& folder) {
     if (fs::exists(folder / name)) return true;
   }
   return false;
+}
+
+std::vector<std::pair<std::string, std::string>> read_tokenizer_files(const fs::path& folder) {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (folder.empty()) return files;
+  const auto read = [&](const char* name) {
+    std::error_code error;
+    const fs::path path = folder / name;
+    if (!fs::is_regular_file(path, error)) return;
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    if (!file || !bytes) throw CheckpointError(path.string() + ": cannot be read");
+    files.emplace_back(name, std::move(bytes).str());
+  };
+  for (const char* name : kNames) read(name);
+  if (!files.empty()) read(kGeneration);
+  return files;
 }
 
 std::vector<std::string> copy_tokenizer_files(const fs::path& from, const fs::path& to) {

@@ -179,11 +179,22 @@ RunState RunCheckpoints::start() {
   options.moment_dtype = config_.optimizer.moment_dtype;
   options.config = to_yaml(config_);
   options.hf_config = hf_config_json(config_.model, config_.model.params_dtype);
+  if (tokenizer_.empty()) tokenizer_ = tokenizer_of_data();
   options.tokenizer = tokenizer_;
+  if (mesh_.rank() == 0) options.tokenizer_files = read_tokenizer_files(tokenizer_);
   options.kept = kept_;
   saver_ =
       std::make_unique<CheckpointSaver>(std::move(options), model_.table, optimizer_state(), mesh_);
   return state;
+}
+
+// The folder of the tokenizer that makes the training data, or empty.
+std::string RunCheckpoints::tokenizer_of_data() const {
+  const DataloaderConfig& loader = config_.train_dataset.dataloader;
+  if (loader.type != "HFDataLoader" || !loader.tokenizer) return "";
+  const std::filesystem::path path = *loader.tokenizer;
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) ? path.string() : path.parent_path().string();
 }
 
 // Rank 0 looks, so that all ranks do the same.
@@ -237,7 +248,7 @@ RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
   options.has_state = keeps_state(config_);
   const LoadedCheckpoint loaded =
       load_checkpoint(options, model_spec(config_.model), model_.table, optimizer_state(), mesh_);
-  tokenizer_ = loaded.manifest.tokenizer;
+  tokenizer_ = has_tokenizer(loaded.folder) ? loaded.folder.string() : loaded.manifest.tokenizer;
   const std::string from = loaded.folder.string();
   const bool reports = mesh_.rank() == 0;
   if (options.optimizer.empty()) {

@@ -50,6 +50,7 @@ class RunCheckpoints {
 
  private:
   RunPosition position(const RunState& state) const;
+  std::string tokenizer_of_data() const;
   StartingPoint same_start() const;  // the same on every rank
   RunState resume(const std::string& path, bool with_optimizer);
   RunState go_on(const RunPosition& before, const std::string& from) const;

@@ -228,21 +228,21 @@ TEST_F(Chat, TheFilesAreThoseOfTheCase) {
 }
 
 TEST_F(Chat, PackedRowsHoldWholeConversationsApart) {
-  options_.seq_length = 99;
+  options_.seq_length = 49;
   options_.packing = true;
   const std::string line = R"({"prompt": "q", "completion": "a"})"
                            "\n";
   const ChatReport report = run(line + line + line + line);
-  const auto length = IndexedDataset(options_.output_prefix).length(0);  // 37 tokens
-  EXPECT_EQ(report.rows, 2);                                             // two fit into 100 tokens
-  const MicroBatch row = first_row(99, true);
-  EXPECT_EQ(row.document_ends[0], (std::vector<int64_t>{length, 2 * length, 99}));
+  const auto length = IndexedDataset(options_.output_prefix).length(0);  // 23 tokens
+  EXPECT_EQ(report.rows, 2);                                             // two fit into 50 tokens
+  const MicroBatch row = first_row(49, true);
+  EXPECT_EQ(row.document_ends[0], (std::vector<int64_t>{length, 2 * length, 49}));
   EXPECT_EQ(row.position_ids[static_cast<size_t>(length)], 0);
   EXPECT_EQ(row.position_ids[static_cast<size_t>(length) + 1], 1);
   EXPECT_EQ(row.position_ids[static_cast<size_t>(2 * length)], 0);
   EXPECT_EQ(row.unmasked_tokens, 4);  // "a" and the end, twice
   EXPECT_EQ(row.loss_mask[static_cast<size_t>(length) - 1], 0);
-  EXPECT_THAT(message_of<ConfigError>([&] { first_row(99, false); }),
+  EXPECT_THAT(message_of<ConfigError>([&] { first_row(49, false); }),
               HasSubstr("create_compressed_eod_mask must be true"));
 }
 

@@ -146,7 +146,7 @@ TEST(Tokenizer, SpecsAreByteOrSentencePiece) {
   EXPECT_EQ(make_tokenizer("byte")->pad(), 257);
   for (const char* bad : {"", "bytes", "sentencepiece", "sentencepiece:"}) {
     EXPECT_THAT(message_of<ConfigError>([&] { make_tokenizer(bad); }),
-                HasSubstr("known are byte and sentencepiece:MODEL"));
+                HasSubstr("known are byte, sentencepiece:MODEL"));
   }
   EXPECT_THAT(message_of<ConfigError>([] { make_tokenizer("sentencepiece:/nowhere.model"); }),
               HasSubstr("/nowhere.model"));

@@ -35,7 +35,8 @@ std::vector<Field> dataset_fields() {
       TESSERA_UNUSED_FIELD("train_dataset.dataloader.python_multiprocessing", bool, "Not needed."),
       TESSERA_FIELD_AS(train_dataset.dataloader.tokenizer, TextOrAny, kHonoured,
                        "Of HFDataLoader: a tokenizer.json, or a folder with one. Token files need "
-                       "none."),
+                       "none.")
+          .path_of_files(),
       TESSERA_UNUSED_FIELD("train_dataset.dataloader.phase", std::string, "Only train.")
           .one_of("train"),
       TESSERA_UNUSED_FIELD("train_dataset.dataloader.dataset_files", StringOrList, "MindDataset."),
@@ -48,8 +49,10 @@ std::vector<Field> dataset_fields() {
           "What the files are: json (lines, or one list), csv, text, parquet, arrow. There "
           "is no network: names of a hub are refused."),
       TESSERA_FIELD_AS(train_dataset.dataloader.data_files, std::optional<StringOrList>, kHonoured,
-                       "Files, one after another; needed."),
-      TESSERA_FIELD(train_dataset.dataloader.data_dir, kHonoured, "Folder of data_files."),
+                       "Files, one after another; needed.")
+          .path_of_files(),
+      TESSERA_FIELD(train_dataset.dataloader.data_dir, kHonoured, "Folder of data_files.")
+          .path_of_files(),
       TESSERA_FIELD(train_dataset.dataloader.dataset_path, kRefused, "Of load_from_disk."),
       Field{
           .path = "train_dataset.dataloader.split",

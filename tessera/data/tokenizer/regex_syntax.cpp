@@ -159,13 +159,30 @@ class Translation {
       }
       out_ += "\\x{" + std::string(digits) + "}";
       at_ += 4;
+    } else if (c == 'x') {
+      hexadecimal(begin);
     } else if (c == 'd' || c == 'D' || c == 'n' || c == 'r' || c == 't' || c == 'f' || c == 'a' ||
-               c == 'e' || c == 'x' || !letter(c)) {
+               c == 'e' || !letter(c)) {
       out_ += in_.substr(begin, at_ - begin);
       while ((static_cast<unsigned char>(peek()) & 0xc0) == 0x80) out_ += in_[at_++];
     } else {
       refuse(std::string("\\") + c + " is not known", begin);
     }
+  }
+
+  // \xHH, \x{H...}; at_ is behind the x.
+  void hexadecimal(size_t begin) {
+    const std::string_view digits = "0123456789abcdefABCDEF";
+    size_t end = at_;
+    if (peek() == '{') {
+      end = in_.find('}', at_);
+      if (end == std::string::npos) refuse("\\x{ without its end", begin);
+      ++end;
+    } else {
+      while (end < in_.size() && end < at_ + 2 && digits.find(in_[end]) != std::string::npos) ++end;
+    }
+    out_ += in_.substr(begin, end - begin);
+    at_ = end;
   }
 
   void set() {
