@@ -29,16 +29,16 @@ at::Tensor tokens_of(const at::Tensor& x_BNLD) { return x_BNLD.transpose(1, 2).f
 struct LocalAttention : torch::autograd::Function<LocalAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q_TND, const at::Tensor& k_TMD,
                             const at::Tensor& v_TME, const std::optional<at::Tensor>& sinks_N,
-                            const at::Tensor& begins_BL, int64_t rows,
+                            const std::optional<at::Tensor>& begins_BL, int64_t rows,
                             const AttentionScores& scores, at::Tensor* largest) {
     FlashPlaces places;
-    places.document_begins = begins_BL;
+    places.document_begins = begins_BL.value_or(at::Tensor());
     FlashResult result = flash_forward(rows_of(q_TND, rows), rows_of(k_TMD, rows),
                                        rows_of(v_TME, rows), scores, places, largest != nullptr);
     if (largest) *largest = std::move(result.largest);
     const at::Tensor out_TNE = tokens_of(result.out);
-    ctx->save_for_backward(
-        {q_TND, k_TMD, v_TME, out_TNE, result.lse, sinks_N.value_or(at::Tensor()), begins_BL});
+    ctx->save_for_backward({q_TND, k_TMD, v_TME, out_TNE, result.lse,
+                            sinks_N.value_or(at::Tensor()), places.document_begins});
     ctx->saved_data["rows"] = rows;
     ctx->saved_data["scale"] = scores.scale;
     ctx->saved_data["soft_cap"] = scores.soft_cap;
@@ -84,10 +84,12 @@ at::Tensor local_attention(const at::Tensor& q_TND, const at::Tensor& k_TMD,
            q_TND.new_empty({0, q_TND.size(1), v_TME.size(2)});
   }
   if (q_TND.device().is_cpu()) {
-    const auto sinks =
-        scores.sinks.defined() ? std::optional<at::Tensor>(scores.sinks) : std::nullopt;
-    return LocalAttention::apply(q_TND, k_TMD, v_TME, sinks, document_begins(context), rows, scores,
-                                 largest);
+    // An undefined tensor is no argument of a function; an absent one is.
+    const auto given = [](const at::Tensor& x) {
+      return x.defined() ? std::optional<at::Tensor>(x) : std::nullopt;
+    };
+    return LocalAttention::apply(q_TND, k_TMD, v_TME, given(scores.sinks),
+                                 given(document_begins(context)), rows, scores, largest);
   }
   return tokens_of(composed_attention(rows_of(q_TND, rows), rows_of(k_TMD, rows),
                                       rows_of(v_TME, rows), scores, context.document_ends,
