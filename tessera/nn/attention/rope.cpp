@@ -93,12 +93,16 @@ RopeScaling resolved_scaling(const ModelConfig& model) {
   return scaling;
 }
 
-// transformers' dynamic NTK scaling: a larger base for sequences beyond the model's length.
+// transformers' dynamic NTK scaling: a larger base for sequences beyond the model's length. Its
+// length is an integer tensor there, so each step is rounded to float32.
 double dynamic_base(const ModelConfig& model, double dim) {
-  const auto length = static_cast<double>(model.max_position_embeddings);
-  const double longest = std::max(length, static_cast<double>(model.seq_length));
+  if (model.seq_length <= model.max_position_embeddings) return model.rope_theta;
+  const auto rounded = [](double x) { return static_cast<double>(static_cast<float>(x)); };
   const double factor = model.rope_scaling.factor;
-  return model.rope_theta * std::pow(factor * longest / length - (factor - 1), dim / (dim - 2));
+  const double times = rounded(rounded(factor * static_cast<double>(model.seq_length)) /
+                               static_cast<double>(model.max_position_embeddings));
+  const double grown = rounded(std::pow(rounded(times - (factor - 1)), dim / (dim - 2)));
+  return rounded(model.rope_theta * grown);
 }
 
 int64_t longrope_length(const ModelConfig& model) {
