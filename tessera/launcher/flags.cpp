@@ -47,7 +47,9 @@ class Reader {
         problems_.help = true;
         return problems_;
       }
-      if (is_flag(argument)) {
+      if (argument == "--" && rules_.rest == nullptr) {
+        while (at_ < arguments_.size()) read_alone(arguments_[at_++]);
+      } else if (is_flag(argument)) {
         read_flag(argument);
       } else if (rules_.rest != nullptr) {
         const auto first = arguments_.begin() + static_cast<std::ptrdiff_t>(at_ - 1);

@@ -47,7 +47,7 @@ struct FlagProblems {
 };
 
 /// Reads `arguments` into the targets. A flag is written --name=value or --name value, a switch
-/// --name. A value that is empty, or is the next flag, is missing.
+/// --name. A value that is empty, or is the next flag, is missing. After -- no flags follow.
 FlagProblems read_flags(const std::vector<Flag>& flags, const std::vector<std::string>& arguments,
                         const FlagRules& rules = {});
 

@@ -42,8 +42,9 @@ class RankPage {
   /// Marks one wait. Only done() ends it: what a rank failed in stays to be read.
   class Wait {
    public:
-    /// `page` may be null: then nothing is marked.
+    /// `page` may be null: then nothing is marked. `what` outlives this.
     Wait(RankPage* page, const std::string& what);
+    Wait(RankPage* page, std::string&& what) = delete;
     /// Now the wait is for this rank.
     void on(int peer);
     void done();

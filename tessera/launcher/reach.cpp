@@ -13,7 +13,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "tessera/base/error.h"
@@ -27,12 +26,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kOneTry{2000};
 constexpr milliseconds kPause{200};
-
-std::string seconds_text(milliseconds duration) {
-  std::ostringstream text;
-  text << static_cast<double>(duration.count()) / 1e3 << " s";
-  return text.str();
-}
 
 Resolved ask_system(const std::string& host, int port) {
   addrinfo hints{};
@@ -104,12 +97,12 @@ void try_until(const ReachOptions& options, const std::string& doing,
     if (!said && now >= say_at) {
       said = true;
       log_info("cannot " + doing + " " + options.what + " at " + place + " yet: " + cause +
-               "; tries until " + seconds_text(options.timeout) + " are over");
+               "; tries until " + options.limit + " are over");
     }
     std::this_thread::sleep_for(std::min<Clock::duration>(kPause, options.deadline - now));
   }
   throw CommError("cannot " + doing + " " + options.what + " at " + place + " within " +
-                  seconds_text(options.timeout) + ": " + cause);
+                  options.limit + ": " + cause);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ struct ReachOptions {
   std::string host;
   int port = 0;
   std::chrono::steady_clock::time_point deadline;
-  std::chrono::milliseconds timeout{0};      // from the start to the deadline, for messages
+  std::string limit;  // "600 s", from the start to the deadline, for messages
   std::chrono::milliseconds patience{5000};  // before the cause is said
 };
 

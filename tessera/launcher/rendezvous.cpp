@@ -253,8 +253,8 @@ ReachOptions reach_options(const NodeRequest& request) {
   options.what = "the launcher of node 0 (--master_addr, --master_port)";
   options.host = request.master_addr;
   options.port = request.master_port;
-  options.timeout = std::chrono::seconds(request.timeout_seconds);
-  options.deadline = Clock::now() + options.timeout;
+  options.limit = std::to_string(request.timeout_seconds) + " s";
+  options.deadline = Clock::now() + std::chrono::seconds(request.timeout_seconds);
   return options;
 }
 

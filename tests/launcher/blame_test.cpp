@@ -118,13 +118,14 @@ TEST(RankPage, SaysTheStepAndTheOpenWaits) {
 }
 
 TEST(RankPage, ThereNeedBeNone) {
+  const std::string what = "recv";
   EXPECT_FALSE(RankPage::of_launcher());
   for (const char* wrong : {"", "/no/such/page", "/dev/null"}) {
     ::setenv(RankPage::kVariable, wrong, 1);
     EXPECT_FALSE(RankPage::of_launcher()) << wrong;
   }
   ::unsetenv(RankPage::kVariable);
-  RankPage::Wait wait(nullptr, "recv");
+  RankPage::Wait wait(nullptr, what);
   wait.on(3);
   wait.done();
 }

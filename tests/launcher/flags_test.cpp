@@ -70,6 +70,13 @@ TEST(Flags, EveryFlagThatTakesAValueRefusesToGoWithout) {
   }
 }
 
+TEST(Flags, AfterTwoDashesNoFlagsFollow) {
+  Values values;
+  EXPECT_FALSE(parse_flags(flags_of(values), {"--on", "--", "--text"}, "p"));
+  EXPECT_EQ(values.alone, "--text");
+  EXPECT_EQ(values.text, "a");
+}
+
 TEST(Flags, RefusedByName) {
   EXPECT_THAT(refusal({"--number=0"}), HasSubstr("--number=0: must be a whole number, 1 to 9"));
   for (const char* text : {"--number=0x3", "--number=3.0", "--number=+3", "--number= 3",

@@ -23,7 +23,7 @@ ReachOptions options(const std::string& host, int port, std::chrono::millisecond
   result.what = "rank 0";
   result.host = host;
   result.port = port;
-  result.timeout = timeout;
+  result.limit = std::to_string(timeout.count()) + " ms";
   result.deadline = Clock::now() + timeout;
   result.patience = std::chrono::milliseconds(300);
   return result;
@@ -66,13 +66,14 @@ TEST(Reach, TheCauseIsSaidOnceAndInTheEnd) {
   const Failed refused =
       failure_of(reach, options("127.0.0.1", port, std::chrono::milliseconds(900)));
   EXPECT_EQ(refused.error,
-            "cannot reach rank 0 at " + place + " within 0.9 s: refused (nobody listens there)");
-  EXPECT_EQ(refused.said, "cannot reach rank 0 at " + place +
-                              " yet: refused (nobody listens there); tries until 0.9 s are over\n");
+            "cannot reach rank 0 at " + place + " within 900 ms: refused (nobody listens there)");
+  EXPECT_EQ(refused.said,
+            "cannot reach rank 0 at " + place +
+                " yet: refused (nobody listens there); tries until 900 ms are over\n");
   const Failed unknown =
       failure_of(reach, options("no.such.host.invalid", 8118, std::chrono::milliseconds(900)));
   EXPECT_THAT(unknown.error,
-              AllOf(HasSubstr("no.such.host.invalid:8118 within 0.9 s: no such host ("),
+              AllOf(HasSubstr("no.such.host.invalid:8118 within 900 ms: no such host ("),
                     Not(HasSubstr("\n"))));
   EXPECT_THAT(unknown.said, HasSubstr("yet: no such host ("));
 }

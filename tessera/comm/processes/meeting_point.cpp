@@ -35,6 +35,7 @@ void quieten_c10d() {
   });
 }
 
+constexpr const char* kMeeting = "the meeting of all ranks";  // what a rank waits for
 constexpr const char* kJobKey = "tessera/job";
 constexpr const char* kNonceKey = "tessera/nonce";  // rank 0's challenge; kNoSecret: nobody asks
 constexpr const char* kAnswersKey = "tessera/answers";  // how many answers were written
@@ -110,9 +111,10 @@ void MeetingPoint::connect() {
   place_of_zero.host = options_.master_addr;
   place_of_zero.port = options_.master_port;
   place_of_zero.deadline = deadline_;
-  place_of_zero.timeout = options_.timeout;
+  place_of_zero.limit = seconds_text(options_.timeout);
   place_of_zero.patience = options_.patience;
-  RankPage::Wait wait(options_.page.get(), "the meeting of all ranks");
+  const std::string what = kMeeting;
+  RankPage::Wait wait(options_.page.get(), what);
   if (!serve) wait.on(0);
   const Reached reached = serve ? listen_at(place_of_zero) : reach(place_of_zero);
   address_ = reached.address;
@@ -228,7 +230,8 @@ void MeetingPoint::check_answers(const std::string& nonce) {
 
 // All ranks write their number and wait for each other's.
 void MeetingPoint::wait_for_ranks(const std::string& nonce) {
-  RankPage::Wait wait(options_.page.get(), "the meeting of all ranks");
+  const std::string what = kMeeting;
+  RankPage::Wait wait(options_.page.get(), what);
   try {
     store_->job->set(rank_key(options_.rank), bytes_of("here"));
     for (int rank = 0; rank < options_.world; ++rank) {
@@ -281,7 +284,8 @@ std::string MeetingPoint::get(const std::string& key) {
 std::vector<std::string> MeetingPoint::exchange(const std::string& key, const std::string& own) {
   set(key + "/" + std::to_string(options_.rank), own);
   std::vector<std::string> all;
-  RankPage::Wait wait(options_.page.get(), key + " of all ranks");
+  const std::string what = key + " of all ranks";
+  RankPage::Wait wait(options_.page.get(), what);
   for (int rank = 0; rank < options_.world; ++rank) {
     wait.on(rank);
     all.push_back(get(key + "/" + std::to_string(rank)));
