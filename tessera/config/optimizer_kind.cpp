@@ -11,7 +11,7 @@ namespace {
 
 // The parameters that Muon moves by whole matrices; AdamW moves the others.
 bool is_matrix_of_muon(const OptimizerConfig& config, const StateOwner& owner) {
-  if (owner.shape.size() < 2) return false;
+  if (owner.dims() < 2) return false;
   if (config.adamw_include) return !name_matches(*config.adamw_include, std::string(owner.name));
   return owner.role != ParamRole::kEmbedding && owner.role != ParamRole::kHead &&
          owner.role != ParamRole::kRouter;

@@ -22,6 +22,11 @@ struct StateOwner {
   std::string_view name;  // Hugging Face name; stacked experts hold "{e}"
   ParamRole role;
   const std::vector<int64_t>& shape;  // experts: stacked [experts, out, in]
+
+  /// Dimensions of the parameter itself: experts are stacked in one more.
+  size_t dims() const {
+    return shape.size() - (name.find("{e}") != std::string_view::npos ? 1 : 0);
+  }
 };
 
 /// A tensor that an optimizer keeps for a parameter between updates, in the shape of the master.

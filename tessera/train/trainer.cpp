@@ -150,7 +150,8 @@ StepMetrics Trainer::train_step() {
   StepContext step = step_context(counts);
   step.sinks = &sinks;
   step.kept = &kept;
-  step.wants_max_logits = reports_max_logits(config_, metrics.step);
+  const bool shows_logits = reports_max_logits(config_, metrics.step);
+  step.wants_max_logits = shows_logits || optimizer_->clips_heads();
   std::vector<LayerContext> contexts =
       make_contexts(batch, step, mesh_.coordinate(Axis::kTp), mesh_.size(Axis::kTp));
   inject_in_batch(options_.faults, contexts, mesh_);
@@ -180,15 +181,16 @@ StepMetrics Trainer::train_step() {
     metrics.skipped = state_.skipped;
   }
   sums.report(metrics, config_.model);
-  if (step.wants_max_logits) {
-    metrics.max_logits = by_layer(max_logits_of_world(sinks, config_.model, mesh_));
-  }
+  at::Tensor largest_logits;
+  if (step.wants_max_logits) largest_logits = max_logits_of_world(sinks, config_.model, mesh_);
+  if (shows_logits) metrics.max_logits = by_layer(largest_logits);
   stop_ = sums.stop > 0;
   writing_ = sums.writing > 0;
 
   if (metrics.updated) {
     const TimelineSpan span(timeline, "update");
     optimizer_->step(metrics.lr, clip_coefficient(metrics.grad_norm, config_.training.max_norm));
+    if (optimizer_->clips_heads()) optimizer_->clip_heads(largest_logits);
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);
   } else if (!finite) {
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/planner/plan.h"
 #include "tessera/train/open_training_data.h"
@@ -100,6 +102,23 @@ INSTANTIATE_TEST_SUITE_P(
         MuonLayout{"deepseek_v3_64",
                    {"pp2_ep2", 4, {shard(2), pp(2), ep(2), kAuto, local_batch(2)}}}),
     [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
+
+// With a threshold that every head exceeds: the same on every layout, and not as without.
+TEST(MuonRun, ClipsHeadsTheSameOnEveryLayout) {
+  for (const std::string file : {"llama_sgd64", "deepseek_v3_64"}) {
+    const Set clip{"optimizer.qk_clip_enabled=true", "optimizer.qk_clip_threshold=0.05"};
+    const auto one = train(load_case(file, muon() + clip, 1), 1, 3);
+    const auto without = train(load_case(file, muon(), 1), 1, 3);
+    EXPECT_GT(std::abs(one->steps[2].loss - without->steps[2].loss), 1e-6) << file;
+    EXPECT_EQ(one->steps[0].loss, without->steps[0].loss);
+    for (const Layout& layout : {Layout{"shard2_tp2", 4, {shard(2), tp(2), local_batch(4)}},
+                                 Layout{"pp2", 2, {shard(-1), pp(2), kAuto, local_batch(2)}}}) {
+      SCOPED_TRACE(file + " " + layout.name);
+      const Config config = load_case(file, muon() + clip + layout.set, layout.ranks);
+      expect_same_training(*train(config, layout.ranks, 3), *one, 1e-9);
+    }
+  }
+}
 
 // The same matrices on the same ranks give the same bits, however often.
 TEST(MuonRun, RepeatsBitForBit) {

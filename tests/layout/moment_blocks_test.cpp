@@ -105,7 +105,7 @@ TEST(MomentType, SmallTensorsAndVectorsStay) {
   OptimizerConfig config;
   const Slot slot{"exp_avg", Slot::Values::kSigned};
   const auto type = [&](std::vector<int64_t> shape, const Slot& of) {
-    return moment_type(config, of, {"w", ParamRole::kMlpUp, shape});
+    return moment_type(config, of, {shape.size() > 2 ? "w.{e}" : "w", ParamRole::kMlpUp, shape});
   };
   EXPECT_EQ(type({64, 64}, slot), MomentType::kMaster);
   config.moment_dtype = "int8";
@@ -114,6 +114,8 @@ TEST(MomentType, SmallTensorsAndVectorsStay) {
   EXPECT_EQ(type({8, 63, 65}, slot), MomentType::kMaster);  // eight of 4095
   EXPECT_EQ(type({8, 64, 64}, slot), MomentType::kInt8);
   EXPECT_EQ(type({100000}, slot), MomentType::kMaster);
+  EXPECT_EQ(moment_type(config, slot, {"bias.{e}", ParamRole::kExpertUpBias, {64, 64}}),
+            MomentType::kMaster);  // a stack of vectors
   EXPECT_EQ(type({64, 64}, {"momentum_buffer"}), MomentType::kMaster);
   config.moment_dtype = "bfloat16";
   EXPECT_EQ(type({64, 64}, slot), MomentType::kBfloat16);

@@ -33,7 +33,8 @@ at::Tensor whole_value(const Tensor& tensor, int64_t step) {
   int64_t count = 1;
   for (const int64_t size : tensor.shape) count *= size;
   const at::Tensor i = at::arange(count, at::kDouble);
-  return (at::sin(i * (0.37 + static_cast<double>(step))) * at::exp(at::cos(i * 0.011)))
+  return (at::sin(i.square() * (0.37 + 0.11 * static_cast<double>(step))) *
+          at::exp(at::cos(i * 0.011)))
       .view(tensor.shape)
       .to(at::kFloat);
 }
