@@ -169,8 +169,10 @@ void convert_layout(Work& work) {
   if (experts > 1) {
     work.file.add("parallelism", "expert_parallel", std::to_string(experts));
   }
-  if (const Value* dispatcher = old.take("model.model_config.moe_token_dispatcher_type")) {
-    work.file.add("parallelism", "moe_token_dispatcher_type", flow(*dispatcher));
+  for (const char* key : {"moe_token_dispatcher_type", "npu_nums_per_device"}) {
+    if (const Value* value = old.take(std::string("model.model_config.") + key)) {
+      work.file.add("parallelism", key, flow(*value));
+    }
   }
 }
 

@@ -87,6 +87,7 @@ constexpr Dropped kRest[] = {
     {"recompute_config", "memory only; recompute.select_module is nearest"},
     {"swap_config", "memory only; swap is not built"},
     {"profile", "see `tessera train --trace`"},
+    {"profiler_level", "see `tessera train --trace`"},
     {"init_start_profile", "see `tessera train --trace`"},
     {"layer_scale", "read by vision models only"},
     {"layer_decay", "read by vision models only"},
@@ -185,7 +186,8 @@ void convert_model(Work& work) {
   for (const Value::Entry& entry : model->entries) {
     const std::string& key = entry.key;
     const bool elsewhere = key == "offset" || key == "pp_interleave_num" ||
-                           key == "moe_token_dispatcher_type";  // see convert_layout
+                           key == "moe_token_dispatcher_type" ||
+                           key == "npu_nums_per_device";  // see convert_layout
     if (entry.value.is_null() || elsewhere) continue;
     if (std::ranges::find(kDropped, key) != kDropped.end()) continue;
     copy_key(work, key, entry.value);
