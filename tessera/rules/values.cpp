@@ -16,6 +16,7 @@ struct Unbuilt {
 };
 constexpr Unbuilt kUnbuilt[] = {
     {"train_dataset.dataloader.type", "MindDataset"},
+    {"train_dataset.dataloader.type", "OrderedIndexDataLoader"},
 };
 
 // An empty string in place of a choice means that the key is missing; rules of the section say so.

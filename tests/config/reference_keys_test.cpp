@@ -158,8 +158,6 @@ TEST(ReferenceKeys, WhatIsNotBuiltIsNamed) {
   EXPECT_THAT(
       check_base(1, {"model.o_groups=8"}),
       testing_config::HasError("model.o_groups", "part of DeepSeek-V4, which is not built"));
-  EXPECT_THAT(check_base(1, {"model.activation_func_clamp_value=10.0"}),
-              testing_config::HasError("model.activation_func_clamp_value", "DeepSeek-V4"));
   EXPECT_THAT(check_base(1, {"checkpoint.save_trainable_only=true"}),
               testing_config::HasError("checkpoint.save_trainable_only", "low-rank adapters"));
   EXPECT_THAT(check_base(1, {"model.num_hash_layers=0", "model.enable_hyper_connections=false",

@@ -60,7 +60,9 @@ TEST(UpdateSequence, JumpsWhereItWouldStep) {
       for (int64_t step = 0; step < 60; ++step) {
         EXPECT_EQ(updates.at(step), span) << step;
         EXPECT_EQ(updates.from(span.step, span.samples, span.place), span) << "a resumed run";
-        if (drop) EXPECT_LE(span.place % 20 + span.batch, 20) << "an update lies in one pass";
+        if (drop) {
+          EXPECT_LE(span.place % 20 + span.batch, 20) << "an update lies in one pass";
+        }
         span = updates.after(span);
       }
     }

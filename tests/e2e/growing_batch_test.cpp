@@ -56,17 +56,17 @@ class Recorded : public SampleSource {
   mutable std::vector<int64_t> ids_;
 };
 
-struct Run {
+struct Trained {
   std::unique_ptr<RunRecord> record;
   std::vector<int64_t> ids;
 };
 
-Run run(const Set& set, int64_t ranks, int64_t last) {
+Trained train_to(const Set& set, int64_t ranks, int64_t last) {
   const Config config = load_case("llama_adamw64", kRamp + set, ranks);
   TrainerOptions options;
   const auto source = std::make_shared<const Recorded>(config);
   options.source = source;
-  Run result{run_until(config, ranks, last, options), {}};
+  Trained result{run_until(config, ranks, last, options), {}};
   result.ids = source->ids();
   return result;
 }
@@ -92,13 +92,15 @@ const std::vector<Layout> kLayouts = {
 class GrowingBatch : public testing::TestWithParam<Layout> {};
 
 TEST_P(GrowingBatch, HoldsTheSamplesOfTheListAndTrainsAlike) {
-  static const Run alone = run({}, 1, 8);
+  static const Trained alone = train_to({}, 1, 8);
   const Layout& layout = GetParam();
-  const Run whole = run(layout.set, layout.ranks, 8);
+  const Trained whole = train_to(layout.set, layout.ranks, 8);
   EXPECT_EQ(batches_of(*whole.record), kBatches);
   EXPECT_EQ(whole.record->steps.back().samples, 112);
   if (layout.name.starts_with("cp")) return;  // each of its samples is read by two ranks
-  if (layout.name != "pp2v2_tp2") EXPECT_EQ(whole.ids, ids_by_hand(0, 8));
+  if (layout.name != "pp2v2_tp2") {
+    EXPECT_EQ(whole.ids, ids_by_hand(0, 8));
+  }
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_NEAR(whole.record->steps[i].loss, alone.record->steps[i].loss, 1e-10) << i;
     EXPECT_NEAR(whole.record->steps[i].grad_norm, alone.record->steps[i].grad_norm, 1e-9) << i;
@@ -112,12 +114,14 @@ TEST_P(GrowingBatch, GoesOnInTheMiddleOfALevel) {
   const Set saving =
       layout.set + Set{"checkpoint.enable_save=true", "checkpoint.no_load_optim=false",
                        "checkpoint.save_path='" + folder.path().string() + "'"};
-  const Run whole = run(layout.set, layout.ranks, 8);
-  run(saving, layout.ranks, 5);
-  const Run rest =
-      run(saving + Set{"checkpoint.load_path='" + folder.path().string() + "'"}, layout.ranks, 8);
+  const Trained whole = train_to(layout.set, layout.ranks, 8);
+  train_to(saving, layout.ranks, 5);
+  const Trained rest = train_to(
+      saving + Set{"checkpoint.load_path='" + folder.path().string() + "'"}, layout.ranks, 8);
   EXPECT_EQ(batches_of(*rest.record), (std::vector<int64_t>{16, 24, 24}));
-  if (layout.name == "one" || layout.name == "shard8") EXPECT_EQ(rest.ids, ids_by_hand(5, 8));
+  if (layout.name == "one" || layout.name == "shard8") {
+    EXPECT_EQ(rest.ids, ids_by_hand(5, 8));
+  }
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(rest.record->steps[i].loss, whole.record->steps[5 + i].loss);
     EXPECT_EQ(rest.record->steps[i].lr, whole.record->steps[5 + i].lr);

@@ -97,6 +97,7 @@ const std::vector<Alias>& all_aliases() {
       {"model", "mtp_loss_scaling_factor", "mtp_loss_factor"},
       {"model.rope_scaling", "type", "rope_type"},
       {"train_dataset.dataloader.config", "compressed_eod_mask_length", "eod_pad_length"},
+      {"train_dataset.dataloader", "compressed_eod_mask_length", "eod_pad_length"},
   };
   return aliases;
 }

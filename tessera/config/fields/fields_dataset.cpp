@@ -82,6 +82,11 @@ std::vector<Field> dataset_fields() {
       TESSERA_FIELD(train_dataset.dataloader.create_attention_mask, kHonoured,
                     "Records of a packed row do not see each other, whatever this says."),
       TESSERA_FIELD(train_dataset.dataloader.create_compressed_eod_mask, kHonoured, "As above."),
+      TESSERA_UNUSED_FIELD("train_dataset.dataloader.eod_pad_length", int64_t,
+                           "Document ends need no list of fixed length."),
+      TESSERA_UNUSED_FIELD("train_dataset.dataloader.use_broadcast_data", bool,
+                           "Each rank reads what it needs."),
+      TESSERA_UNUSED_FIELD("train_dataset.dataloader.dataset_dir", std::string, "MindDataset."),
 
       TESSERA_FIELD(train_dataset.dataloader.config.seq_length, kHonoured,
                     "Tokens of a sample; needed, equal to model.seq_length.")

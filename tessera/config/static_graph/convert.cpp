@@ -29,7 +29,15 @@ void NewFile::add(const std::string& section, const std::string& key, const std:
                   const std::string& note) {
   for (auto& [name, lines] : sections_) {
     if (name != section) continue;
-    lines.push_back({key, value, note});
+    // A nested map is written once: its lines stand together.
+    const std::string map = key.substr(0, key.find('.')) + ".";
+    auto place = lines.end();
+    if (key.find('.') != std::string::npos) {
+      for (auto line = lines.begin(); line != lines.end(); ++line) {
+        if (line->key.starts_with(map)) place = line + 1;
+      }
+    }
+    lines.insert(place, {key, value, note});
     return;
   }
   sections_.push_back({section, {{key, value, note}}});

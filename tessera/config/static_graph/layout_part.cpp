@@ -64,8 +64,13 @@ void place_layers(Work& work, const Value* offset) {
   int64_t next = 0;
   for (int64_t chunk = 0; chunk < work.chunks; ++chunk) {
     for (int64_t stage = 0; stage < work.stages; ++stage) {
-      const int64_t count = *work.layers / virtual_stages +
-                            by_chunk[static_cast<size_t>(chunk)][static_cast<size_t>(stage)];
+      int64_t count = *work.layers / virtual_stages +
+                      by_chunk[static_cast<size_t>(chunk)][static_cast<size_t>(stage)];
+      const bool last = chunk + 1 == work.chunks && stage + 1 == work.stages;
+      if (last && next + count < *work.layers) {  // where layers are changes no number
+        count = *work.layers - next;
+        work.notes.push_back("offset leaves layers over: the last stage takes them");
+      }
       std::string& text = stages[static_cast<size_t>(stage)];
       text += (text.empty() ? "" : ", ") + std::to_string(next);
       if (count > 1) text += "-" + std::to_string(next + count - 1);
@@ -169,8 +174,10 @@ void convert_layout(Work& work) {
   if (experts > 1) {
     work.file.add("parallelism", "expert_parallel", std::to_string(experts));
   }
-  if (const Value* dispatcher = old.take("model.model_config.moe_token_dispatcher_type")) {
-    work.file.add("parallelism", "moe_token_dispatcher_type", flow(*dispatcher));
+  for (const char* key : {"moe_token_dispatcher_type", "npu_nums_per_device"}) {
+    if (const Value* value = old.take(std::string("model.model_config.") + key)) {
+      work.file.add("parallelism", key, flow(*value));
+    }
   }
 }
 

@@ -55,6 +55,7 @@ constexpr std::array<std::string_view, 18> kDropped = {"qkv_concat",
 struct Dropped {
   std::string_view prefix;
   std::string_view why;
+  bool as_a_whole = false;  // one comment for the section
 };
 constexpr Dropped kRest[] = {
     {"auto_trans_ckpt", "a checkpoint is read into any layout"},
@@ -62,13 +63,14 @@ constexpr Dropped kRest[] = {
     {"only_save_strategy", "a checkpoint is read into any layout"},
     {"transform_process_num", "a checkpoint is read into any layout"},
     {"use_legacy", "of the reference's own code"},
-    {"trainer", "of the reference's own code"},
-    {"processor", "of the reference's own code"},
+    {"trainer", "of the reference's own code", true},
+    {"processor", "of the reference's own code", true},
     {"metric", "there is no evaluation of this form"},
     {"print_separate_loss", "losses are always told apart"},
-    {"train_dataset_task", "repeats train_dataset"},
+    {"train_dataset_task", "repeats train_dataset", true},
     {"train_dataset.seed", "data.config.seed decides"},
-    {"eval_dataset", "there is no evaluation of this form"},
+    {"eval_dataset", "there is no evaluation of this form", true},
+    {"eval_dataset_task", "there is no evaluation of this form", true},
     {"do_eval", "there is no evaluation of this form"},
     {"context", "of the graph compiler"},
     {"parallel_config.use_seq_parallel", "follows tensor_parallel, with the same numbers"},
@@ -85,6 +87,7 @@ constexpr Dropped kRest[] = {
     {"recompute_config", "memory only; recompute.select_module is nearest"},
     {"swap_config", "memory only; swap is not built"},
     {"profile", "see `tessera train --trace`"},
+    {"profiler_level", "see `tessera train --trace`"},
     {"init_start_profile", "see `tessera train --trace`"},
     {"layer_scale", "read by vision models only"},
     {"layer_decay", "read by vision models only"},
@@ -183,7 +186,8 @@ void convert_model(Work& work) {
   for (const Value::Entry& entry : model->entries) {
     const std::string& key = entry.key;
     const bool elsewhere = key == "offset" || key == "pp_interleave_num" ||
-                           key == "moe_token_dispatcher_type";  // see convert_layout
+                           key == "moe_token_dispatcher_type" ||
+                           key == "npu_nums_per_device";  // see convert_layout
     if (entry.value.is_null() || elsewhere) continue;
     if (std::ranges::find(kDropped, key) != kDropped.end()) continue;
     copy_key(work, key, entry.value);
@@ -224,16 +228,21 @@ void convert_recomputation(Work& work) {
 
 std::string comment_on_rest(Work& work) {
   std::string text;
+  std::string_view said;  // of the sections with one comment
   for (const Leaves::Leaf& leaf : work.old.left()) {
     const auto* const dropped = std::ranges::find_if(
         kRest, [&](const Dropped& rest) { return lies_in(leaf.path, rest.prefix); });
     if (dropped == std::end(kRest)) {
       work.change(leaf.value, leaf.path + " = " + display(*leaf.value) + " has no counterpart");
     }
+    const bool as_a_whole = dropped != std::end(kRest) && dropped->as_a_whole;
+    if (as_a_whole && said == dropped->prefix) continue;
+    if (as_a_whole) said = dropped->prefix;
+    const std::string name = as_a_whole ? std::string(dropped->prefix) : leaf.path;
+    const std::string value = as_a_whole ? "{...}" : display(*leaf.value);
     const std::string why =
         dropped == std::end(kRest) ? "no counterpart" : std::string(dropped->why);
-    text += "# " + line_of(*leaf.value) + ": " + leaf.path + ": " + display(*leaf.value) + " (" +
-            why + ")\n";
+    text += "# " + line_of(*leaf.value) + ": " + name + ": " + value + " (" + why + ")\n";
   }
   for (const std::string& note : work.notes) text += "# " + note + "\n";
   std::string changes;

@@ -31,7 +31,7 @@ void convert_steps(Work& work) {
   }
   work.steps = epochs * (rows / work.global_batch);
   work.file.add("training", "steps", std::to_string(work.steps),
-                std::to_string(epochs) + " epochs of " + std::to_string(rows) + " samples");
+                "samples " + std::to_string(rows) + ", passes over them " + std::to_string(epochs));
   if (work.steps < 1) work.change(nullptr, "the data do not hold one step");
 }
 
