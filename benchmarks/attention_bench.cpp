@@ -73,8 +73,8 @@ at::Tensor values(const Shape& s, at::ScalarType type) {
 void measure(const Shape& s, at::ScalarType type, int repeats) {
   const at::Tensor q = values(s, type), k = values(s, type), v = values(s, type);
   const at::Tensor grad = values(s, type);
-  const AttentionScores scores{.scale = 1 / std::sqrt(static_cast<double>(s.size)),
-                               .window = s.window};
+  const AttentionScores scores{
+      .scale = 1 / std::sqrt(static_cast<double>(s.size)), .window = s.window, .sinks = {}};
   const FlashResult own = flash_forward(q, k, v, scores, {});
   const auto zeros = [&] {
     return at::zeros({s.samples, s.length, s.heads, s.size},

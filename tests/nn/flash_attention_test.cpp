@@ -20,7 +20,7 @@ constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Case {
   int64_t samples = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, size = 8, value_size = 8;
-  AttentionScores scores{.scale = 0.3};
+  AttentionScores scores{.scale = 0.3, .sinks = {}};
   FlashPlaces places;
   bool sinks = false;
   double spread = 1;

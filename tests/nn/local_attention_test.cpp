@@ -55,7 +55,7 @@ void expect_equals_dense(const LayerContext& context, int64_t heads, int64_t kv_
                              sample_values({tokens, kv_heads, size}, 2),
                              sample_values({tokens, kv_heads, value_size}, 3)};
   for (at::Tensor& x : in) x.requires_grad_(true);
-  const at::Tensor got = local_attention(in[0], in[1], in[2], context, {.scale = 0.4});
+  const at::Tensor got = local_attention(in[0], in[1], in[2], context, {.scale = 0.4, .sinks = {}});
   const at::Tensor want = dense_attention(in[0], in[1], in[2], context, 0.4);
   EXPECT_LT((got - want).abs().max().item<double>(), 1e-12);
   const at::Tensor weight = sample_values(want.sizes().vec(), 4);
@@ -107,7 +107,7 @@ TEST(LocalAttention, LongDocumentsInBfloat16) {
   const LayerContext context = context_of({{200, 500}}, 1, 500);
   expect_close_in_bfloat16(
       [&context](const std::vector<at::Tensor>& in) {
-        return local_attention(in[0], in[1], in[2], context, {.scale = 0.35});
+        return local_attention(in[0], in[1], in[2], context, {.scale = 0.35, .sinks = {}});
       },
       {sample_values({500, 4, 8}, 1), sample_values({500, 2, 8}, 2),
        sample_values({500, 2, 8}, 3)});
@@ -118,7 +118,8 @@ TEST(LocalAttention, NoTokensAtAll) {
   at::Tensor k = at::empty({0, 2, 8}, at::kDouble).requires_grad_(true);
   at::Tensor v = at::empty({0, 2, 8}, at::kDouble).requires_grad_(true);
   for (const int64_t rows : {0, 2}) {
-    const at::Tensor out = local_attention(q, k, v, context_of({}, rows, 0), {.scale = 1.0});
+    const at::Tensor out =
+        local_attention(q, k, v, context_of({}, rows, 0), {.scale = 1.0, .sinks = {}});
     EXPECT_EQ(out.sizes(), q.sizes());
     EXPECT_EQ(torch::autograd::grad({out.sum()}, {q, k, v})[1].numel(), 0);
   }
@@ -128,7 +129,7 @@ TEST(LocalAttention, Bfloat16) {
   const LayerContext context = context_of({{1, 8, 30}, {7, 14, 30}}, 2, 30);
   expect_close_in_bfloat16(
       [&context](const std::vector<at::Tensor>& in) {
-        return local_attention(in[0], in[1], in[2], context, {.scale = 0.35});
+        return local_attention(in[0], in[1], in[2], context, {.scale = 0.35, .sinks = {}});
       },
       {sample_values({60, 4, 8}, 1), sample_values({60, 2, 8}, 2), sample_values({60, 2, 8}, 3)});
 }
@@ -143,7 +144,8 @@ TEST(LocalAttention, InputsMayComeInAnyOrder) {
   call->offer(AttentionInput::kValue, v);
   call->offer(AttentionInput::kQuery, q);
   call->offer(AttentionInput::kKey, k);
-  EXPECT_TRUE(at::equal(call->attend(), local_attention(q, k, v, context, {.scale = 0.5})));
+  EXPECT_TRUE(
+      at::equal(call->attend(), local_attention(q, k, v, context, {.scale = 0.5, .sinks = {}})));
 }
 
 // The seam hands on what it is told, and writes the largest score of each sample and head.

@@ -72,7 +72,7 @@ TEST_P(Blocks, ForwardAndBackwardAreExact) {
   int64_t pairs = 0;
   for (const Pieces& mine : pieces) {
     const at::Tensor my_q = part(q, mine);
-    const AttentionScores scores{.scale = scale, .window = c.window};
+    const AttentionScores scores{.scale = scale, .window = c.window, .sinks = {}};
     BlockAttention attention(my_q, size, scores);
     std::vector<std::pair<const Pieces*, std::vector<VisibleBlock>>> plan;
     plan.emplace_back(&mine, plan_blocks(mine, mine, c.ends, -1, c.window));

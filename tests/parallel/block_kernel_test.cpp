@@ -31,7 +31,8 @@ TEST(BlockKernel, ProductsEqualTheFlashKernel) {
   const std::vector<Places> all{
       {true, 9, 0, 0, 0}, {false, 5, 5, 0, 0}, {true, 9, 0, 3, 2.0}, {false, 5, 5, 7, 0}};
   for (const Places& where : all) {
-    const AttentionScores scores{.scale = 0.5, .soft_cap = where.soft_cap, .window = where.window};
+    const AttentionScores scores{
+        .scale = 0.5, .soft_cap = where.soft_cap, .window = where.window, .sinks = {}};
     FlashPlaces places;
     places.causal = where.causal;
     places.first_query = where.ahead;
@@ -70,7 +71,7 @@ TEST(BlockKernel, ProductsTakeNoMoreMemoryThanAsked) {
   run_ranks(1, [](const ProcessGroup&) {
     const at::Tensor q = at::randn({1, 2, 1024, 8}, at::kDouble);
     for (const bool causal : {true, false}) {
-      const AttentionScores scores{.scale = 0.5};
+      const AttentionScores scores{.scale = 0.5, .sinks = {}};
       FlashPlaces places;
       places.causal = causal;
       const at::Tensor out = at::zeros_like(q),
