@@ -30,29 +30,36 @@ Set muon() {
 struct MuonLayout {
   std::string file;
   Layout layout;
+  int64_t batch = 8;
 };
+std::string batch_of(int64_t batch) {
+  return "training.global_batch_size=" + std::to_string(batch);
+}
 std::ostream& operator<<(std::ostream& out, const MuonLayout& item) {
   return out << item.file << " " << item.layout;
 }
 
-const RunRecord& reference(const std::string& file) {
-  static std::map<std::string, std::unique_ptr<RunRecord>> records;
-  auto& record = records[file];
-  if (!record) record = train(load_case(file, muon(), 1), 1, 5);
+const RunRecord& reference(const std::string& file, int64_t batch) {
+  static std::map<std::pair<std::string, int64_t>, std::unique_ptr<RunRecord>> records;
+  auto& record = records[{file, batch}];
+  const Set one{batch_of(batch), local_batch(2)};
+  if (!record) record = train(load_case(file, muon() + one, 1), 1, 5);
   return *record;
 }
 
 class MuonLayouts : public testing::TestWithParam<MuonLayout> {};
 
 TEST_P(MuonLayouts, TrainsAsOneRankDoes) {
-  const auto& [file, layout] = GetParam();
-  const auto run = train(load_case(file, muon() + layout.set, layout.ranks), layout.ranks, 5);
-  expect_same_training(*run, reference(file), 1e-10);
+  const auto& [file, layout, batch] = GetParam();
+  const Set set = muon() + layout.set + Set{batch_of(batch)};
+  const auto run = train(load_case(file, set, layout.ranks), layout.ranks, 5);
+  expect_same_training(*run, reference(file, batch), 1e-10);
 }
 
 TEST_P(MuonLayouts, IsPlannedToTheByte) {
-  const auto& [file, layout] = GetParam();
-  const Config config = load_case(file, muon() + layout.set, layout.ranks);
+  const auto& [file, layout, batch] = GetParam();
+  const Set set = muon() + layout.set + Set{batch_of(batch)};
+  const Config config = load_case(file, set, layout.ranks);
   const Plan plan = make_plan(config, layout.ranks);
   const auto ranks = static_cast<size_t>(layout.ranks);
   std::vector<int64_t> calls(ranks), bytes(ranks);
@@ -88,7 +95,7 @@ TEST_P(MuonLayouts, IsPlannedToTheByte) {
 INSTANTIATE_TEST_SUITE_P(
     Layouts, MuonLayouts,
     testing::Values(
-        MuonLayout{"llama_sgd64", {"shard3", 3, {shard(3), local_batch(1)}}},
+        MuonLayout{"llama_sgd64", {"shard3", 3, {shard(3), local_batch(1)}}, 6},
         MuonLayout{"llama_sgd64", {"tp2", 2, {shard(-1), tp(2), local_batch(4)}}},
         MuonLayout{"llama_sgd64", {"pp2", 2, {shard(-1), pp(2), kAuto, local_batch(2)}}},
         MuonLayout{"llama_sgd64", {"replicas2_shard2_tp2", 8, {shard(2), tp(2), local_batch(2)}}},
@@ -96,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {"pp2_tp2_shard2", 8, {shard(2), pp(2), tp(2), kAuto, local_batch(2)}}},
         MuonLayout{"qwen3_moe64", {"ep2", 2, {shard(-1), ep(2), local_batch(4)}}},
         MuonLayout{"qwen3_moe64", {"ep2_tp2_shard2", 4, {shard(2), tp(2), ep(2), local_batch(4)}}},
-        MuonLayout{"deepseek_v3_64", {"shard3", 3, {shard(3), local_batch(1)}}},
+        MuonLayout{"deepseek_v3_64", {"shard3", 3, {shard(3), local_batch(1)}}, 6},
         MuonLayout{"deepseek_v3_64",
                    {"tp2_ep2_shard2", 4, {shard(2), tp(2), ep(2), local_batch(4)}}},
         MuonLayout{"deepseek_v3_64",
@@ -124,6 +131,32 @@ TEST(MuonRun, ClipsHeadsTheSameOnEveryLayout) {
 TEST(MuonRun, RepeatsBitForBit) {
   const Config config = load_case("llama_sgd64", muon() + Set{shard(2), local_batch(2)}, 4);
   expect_identical_training(*train(config, 4, 3), *train(config, 4, 3));
+}
+
+// Of a small batch the update is the fullest moment of a step.
+TEST(MuonRun, PeakOfTheUpdateIsPlanned) {
+  const Set small{"checkpoint.load_path=''",
+                  "model.seq_length=16",
+                  "train_dataset.dataloader.config.seq_length=16",
+                  "model.vocab_size=256",
+                  "model.intermediate_size=512",
+                  local_batch(1)};
+  int fullest = 0;  // ranks whose update needs most
+  for (const Layout& layout :
+       {Layout{"one", 1, {batch_of(1)}}, Layout{"shard3", 3, {shard(3), batch_of(3)}},
+        Layout{"tp2", 2, {shard(-1), tp(2), batch_of(1)}}}) {
+    const Config config = load_case("llama_sgd64", muon() + small + layout.set, layout.ranks);
+    const Plan plan = make_plan(config, layout.ranks);
+    const Measured measured = measure_memory(config, layout.ranks);
+    for (size_t rank = 0; rank < measured.peak.size(); ++rank) {
+      const auto peak = static_cast<double>(plan.memory[rank].peak);
+      const int64_t update = plan.memory[rank].before_update + plan.matrices[rank].memory;
+      if (plan.memory[rank].peak == update) ++fullest;
+      EXPECT_NEAR(static_cast<double>(measured.peak[rank]), peak, 0.01 * peak)
+          << layout.name << " rank " << rank;
+    }
+  }
+  EXPECT_GE(fullest, 2);
 }
 
 // What adamw_include names is AdamW's; the rest changes as if it had not been named.
