@@ -12,7 +12,7 @@ namespace tessera {
 /// the device, or this processor, has units for it, else float32.
 at::ScalarType newton_schulz_type(const at::Tensor& x);
 
-/// x [rows, columns], contiguous, becomes nearly orthogonal, in place (Jordan et al. 2024, "Muon";
+/// x [rows, columns], contiguous, becomes nearly orthogonal, in place (Muon, Jordan et al. 2024;
 /// Newton-Schulz of Bernstein and Newhouse 2024): X = x / max(|x|, eps), then for every step
 /// X = a X + (b A + c A A) X with A = X X^T (of more rows than columns: of the transposed). The
 /// norm is Frobenius'.
