@@ -24,6 +24,11 @@ void check_machine(Checker& check, int64_t ranks_per_node) {
       check.error(path, "is not built for ranks with a CUDA device", "false");
     }
   }
+  const OptimizerConfig& optimizer = config.optimizer;
+  if (!on_cpu && optimizer.moment_dtype != "float32" && optimizer.kind &&
+      optimizer.kind->has("moment_dtype")) {
+    check.error("optimizer.moment_dtype", "is not built for ranks with a CUDA device", "float32");
+  }
   const ModelConfig& m = config.model;
   if (check.model_ok && on_cpu && m.compute_dtype == DType::kBFloat16 && !cpu_has_bfloat16()) {
     check.warning("model.compute_dtype",

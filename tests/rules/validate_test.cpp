@@ -125,6 +125,15 @@ TEST(Validate, KeysOfMuon) {
   }
 }
 
+TEST(Validate, OptimizersOnDevices) {
+  const std::string gpu = "context.device_target=GPU", adamw = "optimizer.type=AdamW";
+  for (const char* set : {"optimizer.enable_cpu_offload=true", "optimizer.moment_dtype=int8"}) {
+    const std::string field = std::string(set).substr(0, std::string(set).find('='));
+    EXPECT_THAT(check_base(8, {gpu, adamw, set}), HasError(field, "CUDA device"));
+    EXPECT_THAT(check_base(8, {"context.device_target=CPU", adamw, set}), HasNoErrors());
+  }
+}
+
 TEST(Validate, NoModelNoScheduleNoData) {
   const auto issues = check_text("training: {steps: 1}", 1).issues;
   EXPECT_THAT(issues, HasError("model.model_type", "is needed"));
