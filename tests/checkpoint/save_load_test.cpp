@@ -215,9 +215,8 @@ TEST(SaveAndLoad, ReadsOnlyTheBlocksOfItsBoxes) {
     table.add(std::move(param), mesh).value = at::rand({kRows, kColumns}, at::kDouble);
     SaverOptions options = options_for(root.path());
     options.optimizer.clear();
-    CheckpointSaver saver(
-        options, table, [](size_t) { return std::vector<std::pair<std::string, at::Tensor>>{}; },
-        mesh);
+    const OptimizerState none = {[](size_t) { return std::vector<StateTensor>{}; }};
+    CheckpointSaver saver(options, table, none, mesh);
     saver.save(position_at(1));
     CheckpointReader reader(root / "iteration_00000001");
     at::Tensor part = at::empty({kRows / 8, kColumns}, at::kDouble);
