@@ -172,11 +172,11 @@ void Moments::encode(Row& row, const ShardedParam& param, int64_t update) {
     for (int64_t matrix = 0; matrix < matrices_of(param) && slot.open.numel() > 0; ++matrix) {
       const at::Tensor values = of_matrix(slot.open, param, matrix);
       const at::Tensor kept = of_matrix(slot.stored.value, param, matrix);
+      const uint64_t key = philox_key(seed_, name_of_matrix(slot.stored.slot, param, matrix));
       if (slot.type == MomentType::kInt8) {
         encode_moments(values, row.blocks, of_matrix(slot.stored.scales, param, matrix),
-                       slot.stored.is_signed, kept);
+                       slot.stored.is_signed, key, static_cast<uint64_t>(update), kept);
       } else {
-        const uint64_t key = philox_key(seed_, name_of_matrix(slot.stored.slot, param, matrix));
         round_moments(values, row.blocks, key, static_cast<uint64_t>(update), kept);
       }
     }

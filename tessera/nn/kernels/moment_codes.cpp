@@ -33,26 +33,21 @@ std::array<float, 256> make_codes(bool is_signed) {
   return codes;
 }
 
-// The number between two neighbouring codes at which the nearer one changes.
-std::array<float, 255> make_limits(const std::array<float, 256>& codes) {
-  std::array<float, 255> limits{};
-  for (size_t i = 0; i < limits.size(); ++i) limits[i] = 0.5F * (codes[i] + codes[i + 1]);
-  return limits;
-}
-
-const std::array<float, 255>& limits_of(bool is_signed) {
-  static const std::array<float, 255> of_signed = make_limits(moment_codes(true));
-  static const std::array<float, 255> of_unsigned = make_limits(moment_codes(false));
-  return is_signed ? of_signed : of_unsigned;
-}
-
-// How many limits lie below x: 255 of them in eight steps.
-uint8_t nearest(const std::array<float, 255>& limits, float x) {
+// The place of the largest code that is not above x, of all but the last: seven or eight steps.
+unsigned below(const std::array<float, 256>& codes, float x) {
   unsigned place = 0;
   for (unsigned step = 128; step > 0; step /= 2) {
-    if (limits[place + step - 1] < x) place += step;
+    if (place + step < 255 && codes[place + step] <= x) place += step;
   }
-  return static_cast<uint8_t>(place);
+  return place;
+}
+
+// One of the two codes around x, by a random number of 16 bits.
+uint8_t rounded_code(const std::array<float, 256>& codes, float x, uint32_t random) {
+  const unsigned place = below(codes, x);
+  const float share = (x - codes[place]) / (codes[place + 1] - codes[place]);
+  const float drawn = (static_cast<float>(random) + 0.5F) / 65536.0F;
+  return static_cast<uint8_t>(drawn < share ? place + 1 : place);
 }
 
 // Neighbouring elements of a part that lie in one block.
@@ -85,6 +80,28 @@ void with_type(const at::Tensor& values, Function function) {
   }
 }
 
+// Random numbers of 16 bits, by the place in the whole matrix: a word is for two neighbours.
+class RandomBits {
+ public:
+  RandomBits(uint64_t key, uint64_t step) : key_(key), step_(step) {}
+
+  void fill(const Stretch& s) {
+    begin_ = s.first / 2;
+    words_.resize(static_cast<size_t>((s.first + s.count - 1) / 2 - begin_ + 1));
+    philox_words(key_, 0, step_, static_cast<uint32_t>(begin_), static_cast<int64_t>(words_.size()),
+                 words_.data());
+  }
+  uint32_t at(int64_t place) const {
+    const uint32_t word = words_[static_cast<size_t>(place / 2 - begin_)];
+    return place % 2 == 0 ? word & 0xffffU : word >> 16;
+  }
+
+ private:
+  uint64_t key_, step_;
+  int64_t begin_ = 0;
+  std::vector<uint32_t> words_;
+};
+
 uint16_t rounded(float value, uint32_t random) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const bool is_finite = (bits & 0x7f800000U) != 0x7f800000U;
@@ -114,15 +131,18 @@ void block_maxima(const at::Tensor& values, const MatrixBlocks& blocks, const at
 }
 
 void encode_moments(const at::Tensor& values, const MatrixBlocks& blocks, const at::Tensor& scales,
-                    bool is_signed, const at::Tensor& codes) {
-  const std::array<float, 255>& limits = limits_of(is_signed);
+                    bool is_signed, uint64_t key, uint64_t step, const at::Tensor& codes) {
+  const std::array<float, 256>& numbers = moment_codes(is_signed);
   const auto* scale = scales.const_data_ptr<float>();
   auto* out = codes.data_ptr<uint8_t>();
+  RandomBits random(key, step);
   with_type(values, [&](const auto* in) {
     for_each_stretch(blocks, [&](const Stretch& s) {
+      random.fill(s);
       const float divisor = scale[s.block] > 0 ? scale[s.block] : 1.0F;
       for (int64_t i = s.local; i < s.local + s.count; ++i) {
-        const uint8_t code = nearest(limits, static_cast<float>(in[i]) / divisor);
+        const float x = static_cast<float>(in[i]) / divisor;
+        const uint8_t code = rounded_code(numbers, x, random.at(s.first + i - s.local));
         out[i] = !is_signed && code == 0 && in[i] > 0 ? 1 : code;
       }
     });
@@ -145,19 +165,12 @@ void decode_moments(const at::Tensor& codes, const MatrixBlocks& blocks, const a
 void round_moments(const at::Tensor& values, const MatrixBlocks& blocks, uint64_t key,
                    uint64_t step, const at::Tensor& shorts) {
   auto* out = reinterpret_cast<uint16_t*>(shorts.data_ptr<at::BFloat16>());
-  std::vector<uint32_t> words;
+  RandomBits random(key, step);
   with_type(values, [&](const auto* in) {
     for_each_stretch(blocks, [&](const Stretch& s) {
-      // A word is for two neighbours of the whole matrix.
-      const int64_t begin = s.first / 2;
-      words.resize(static_cast<size_t>((s.first + s.count - 1) / 2 - begin + 1));
-      philox_words(key, 0, step, static_cast<uint32_t>(begin), static_cast<int64_t>(words.size()),
-                   words.data());
+      random.fill(s);
       for (int64_t i = 0; i < s.count; ++i) {
-        const int64_t place = s.first + i;
-        const uint32_t word = words[static_cast<size_t>(place / 2 - begin)];
-        const uint32_t random = place % 2 == 0 ? word & 0xffffU : word >> 16;
-        out[s.local + i] = rounded(static_cast<float>(in[s.local + i]), random);
+        out[s.local + i] = rounded(static_cast<float>(in[s.local + i]), random.at(s.first + i));
       }
     });
   });

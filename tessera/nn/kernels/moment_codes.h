@@ -21,11 +21,13 @@ const std::array<float, 256>& moment_codes(bool is_signed);
 /// maxima[b] := the largest |value| in the rank's part of the b-th block that it touches.
 void block_maxima(const at::Tensor& values, const MatrixBlocks& blocks, const at::Tensor& maxima);
 
-/// codes[i] := the code nearest to values[i] / scale of its block; a block of scale 0 is zeros. Of
+/// codes[i] := one of the two codes around values[i] / scale of its block, with the probabilities
+/// that make the mean right: an average that changes by less than half a code a step would stand
+/// still otherwise. Which, is a function of (key, step, place in the whole matrix). Of
 /// unsigned codes a number above zero never becomes zero: a second moment of zero would let the
 /// next update be as large as its eps allows.
 void encode_moments(const at::Tensor& values, const MatrixBlocks& blocks, const at::Tensor& scales,
-                    bool is_signed, const at::Tensor& codes);
+                    bool is_signed, uint64_t key, uint64_t step, const at::Tensor& codes);
 
 /// values[i] := what codes[i] stands for, times the scale of its block.
 void decode_moments(const at::Tensor& codes, const MatrixBlocks& blocks, const at::Tensor& scales,
