@@ -26,7 +26,7 @@ TEST(Validate, SingleValues) {
       {"training.local_batch_size=0", "must be between 1 and"},
       {"training.global_batch_size=-8", "must be between 1 and"},
       {"training.timeout_seconds=0", "must be above 0"},
-      {"training.rampup_batch_size=[2, 2, 100]", "is not built"},
+      {"training.rampup_batch_size=[2, 2, 100]", "its first batch must be a multiple of data"},
       {"checkpoint.save_max=0", "must be at least 1"},
       {"checkpoint.save_interleaved_steps=0", "must be at least 1"},
       {"parallelism.tensor_parallel=0", "must be between 1 and"},
