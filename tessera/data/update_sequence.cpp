@@ -28,8 +28,9 @@ UpdateSpan UpdateSequence::after(const UpdateSpan& span) const {
 UpdateSpan UpdateSequence::at(int64_t step) const {
   UpdateSpan span = from(0, 0, 0);
   while (span.step < step && span.batch != growth_.last) span = after(span);
-  // From here on all updates are alike.
   const int64_t left = step - span.step;
+  if (left == 0) return span;
+  // From here on all updates are alike.
   span.step = step;
   span.samples += left * growth_.last;
   if (!drop_remainder_) {

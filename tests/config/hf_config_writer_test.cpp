@@ -47,6 +47,7 @@ TEST_P(HfConfigWriter, IsReadBack) {
   read.seq_length = model.seq_length;
   read.hidden_dropout = model.hidden_dropout;
   read.moe_aux_loss_coeff = model.moe_aux_loss_coeff;
+  read.max_window_layers = model.max_window_layers;  // written, and means nothing without a window
   read.head_dim = model.has_latent_attention() ? model.head_dim : read.head_dim;
   EXPECT_EQ(hf_config_json(read, DType::kBFloat16), json);
   EXPECT_TRUE(read == model) << json;

@@ -164,11 +164,13 @@ TEST(HfConfig, FamilyFixesWhatTheFileDoesNotSpell) {
 
 TEST(HfConfig, WhatIsNotBuiltIsRefused) {
   TempDir dir;
-  EXPECT_THAT(load_with(dir, R"({"model_type": "llama", "use_sliding_window": true})", "").issues,
-              HasError("use_sliding_window", "not built"));
-  EXPECT_THAT(
-      load_with(dir, R"({"model_type": "llama", "layer_types": ["sliding_attention"]})", "").issues,
-      HasError("layer_types", "only full_attention"));
+  const auto judged = [&](const std::string& json) {
+    return validate(load_with(dir, json, ""), 1);
+  };
+  EXPECT_THAT(judged(R"({"model_type": "llama", "use_sliding_window": true})"),
+              HasError("model.use_sliding_window", "has no windows"));
+  EXPECT_THAT(judged(R"({"model_type": "llama", "layer_types": ["sliding_attention"]})"),
+              HasError("model.layer_types", "has no windows"));
   EXPECT_THAT(
       load_with(dir, R"({"model_type": "llama", "quantization_config": {"bits": 8}})", "").issues,
       HasError("quantization_config", "quantized weights"));

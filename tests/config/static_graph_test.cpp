@@ -317,11 +317,15 @@ TEST(StaticGraph, DeepSeekFinetuneOnRowsOfText) {
   data_loader:
     type: HFDataLoader
     load_func: 'load_dataset'
-    path: "some/data"
+    path: "json"
+    data_files: "/data/rows.json"
     split: "train"
     shuffle: False
     handler:
       - {type: take, n: 8000}
+      - {type: AlpacaInstructDataHandler, seq_length: 64, padding: False,
+         tokenizer: {trust_remote_code: True, padding_side: 'right',
+                     pretrained_model_dir: "/models/m"}}
       - {type: PackingHandler, seq_length: 64, pack_strategy: 'pack'})";
   const std::string text = file_with(
       head("finetune", 3, "auto_trans_ckpt: True\n", kCosine), data,
@@ -339,6 +343,10 @@ TEST(StaticGraph, DeepSeekFinetuneOnRowsOfText) {
   EXPECT_EQ(config.train_dataset.dataloader.type, "HFDataLoader");
   EXPECT_EQ(config.lr_scheduler.warmup_steps, 150);
   EXPECT_THAT(made.yaml, testing::HasSubstr("create_compressed_eod_mask: false"));
+  EXPECT_EQ(config.train_dataset.dataloader.tokenizer, "/models/m");
+  EXPECT_EQ(config.train_dataset.dataloader.handler.size(), 3);
+  EXPECT_EQ(config.train_dataset.dataloader.data_files,
+            std::vector<std::string>{"/data/rows.json"});
 }
 
 TEST(StaticGraph, LinesThatAreLeftAreComments) {

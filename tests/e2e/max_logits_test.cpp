@@ -19,9 +19,8 @@ std::vector<Logits> logits_of(const std::string& name, const Set& set, int64_t r
       name, set + Set{"callbacks=[{type: MaxLogitsMonitor, step_interval: " + interval + "}]"},
       ranks);
   std::vector<Logits> steps;
-  for (const StepMetrics& step : run_until(config, ranks, 2)->steps) {
-    steps.push_back(step.max_logits);
-  }
+  const auto record = run_until(config, ranks, 2);
+  for (const StepMetrics& step : record->steps) steps.push_back(step.max_logits);
   return steps;
 }
 

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/layout.h"
-#include "tests/e2e/run_trainer.h"
 
 namespace tessera::test {
 namespace {
@@ -21,7 +20,7 @@ const Set kWatched = {
 
 Json state_of(const Set& set, int64_t ranks, const StepMetrics** step = nullptr) {
   static std::vector<std::unique_ptr<RunRecord>> kept;
-  kept.push_back(run_until(load_case("llama_sgd64", kWatched + set, ranks), ranks, 1));
+  kept.push_back(train(load_case("llama_sgd64", kWatched + set, ranks), ranks, 1));
   if (step != nullptr) *step = &kept.back()->steps.front();
   return Json::parse(kept.back()->steps.front().train_state);
 }

@@ -194,5 +194,41 @@ TEST(ValidateRun, Callbacks) {
               HasError("callbacks", "unknown key every"));
 }
 
+// The base file has 8 samples an update; at 2 ranks they come in twos.
+TEST(ValidateRun, GrowingBatch) {
+  const std::string field = "training.rampup_batch_size";
+  const auto with = [&](const std::string& ramp, int64_t world = 2) {
+    return check_base(world, {field + "=" + ramp});
+  };
+  EXPECT_THAT(with("[2, 2, 100]"), HasNoErrors());
+  EXPECT_THAT(with("[8, 3, 100]"), HasNoErrors()) << "nothing to grow";
+  EXPECT_THAT(with("[4, 4, 0]"), HasNoErrors());
+  EXPECT_THAT(with("[2, 2]"), HasError(field, "must be three ints"));
+  EXPECT_THAT(with("[2, 2, true]"), HasError(field, "item 2 must be int, not bool"));
+  EXPECT_THAT(with("[0, 2, 100]"), HasError(field, "first batch must be at least 1"));
+  EXPECT_THAT(with("[2, 0, 100]"), HasError(field, "increment must be at least 1"));
+  EXPECT_THAT(with("[2, 2, -1]"), HasError(field, "samples must be at least 0"));
+  EXPECT_THAT(with("[10, 2, 100]"), HasError(field, "starts above global_batch_size (8)"));
+  EXPECT_THAT(with("[2, 4, 100]"), HasError(field, "does not arrive at global_batch_size (8)"));
+  EXPECT_THAT(with("[3, 5, 100]"), HasError(field, "first batch must be a multiple of"));
+  EXPECT_THAT(with("[2, 3, 100]"), HasError(field, "increment must be a multiple of"));
+  EXPECT_THAT(check_base(3, {field + "=[3, 5, 100]"}),
+              HasError("training.global_batch_size", "must be a multiple of"));
+}
+
+TEST(ValidateRun, KeysThatNeedOthers) {
+  EXPECT_THAT(check_base(1, {"training.max_consecutive_skipped_steps=3"}),
+              NamesNoEffect("training.max_consecutive_skipped_steps"));
+  EXPECT_THAT(check_base(1, {"training.max_consecutive_skipped_steps=-1"}),
+              HasError("training.max_consecutive_skipped_steps", "must be at least 0"));
+  EXPECT_THAT(check_base(2, {"train_dataset.balance_enabled=true"}),
+              HasError("train_dataset.balance_enabled", "needs create_compressed_eod_mask"));
+  const std::vector<std::string> packed = {
+      "train_dataset.balance_enabled=true",
+      "train_dataset.dataloader.config.create_compressed_eod_mask=true"};
+  EXPECT_THAT(check_base(2, packed), HasNoErrors());
+  EXPECT_THAT(check_base(1, packed), NamesNoEffect("train_dataset.balance_enabled"));
+}
+
 }  // namespace
 }  // namespace tessera

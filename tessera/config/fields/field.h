@@ -51,7 +51,7 @@ struct Field {
     effect = Effect::kRefused;
     return std::move(*this);
   }
-  /// Refused as long as `what` ("LoRA"), which it belongs to, is not built.
+  /// Refused as long as `what` ("DeepSeek-V4"), which it belongs to, is not built.
   Field&& not_built(std::string_view what) && {
     effect = Effect::kRefused;
     part_of = what;

@@ -16,7 +16,7 @@ std::string choice_rule(const Field& field);
 /// The choice nearest to `value`, empty when none is near.
 std::string nearest_choice(const Field& field, std::string_view value);
 
-/// "is not built" or "is part of Muon, which is not built", of a key that is refused.
+/// "is not built" or "is part of DeepSeek-V4, which is not built", of a key that is refused.
 std::string unbuilt_rule(const Field& field);
 
 bool in_bounds(const Field& field, double value);

@@ -8,6 +8,43 @@ namespace {
 
 constexpr const char* kOld = "train_dataset.data_loader";
 
+// Steps of HFDataLoader name the tokenizer by a dict of their own; here the loader has it, by its
+// folder.
+void convert_handlers(Work& work, Value handlers) {
+  const Value* folder = work.old.peek("pretrained_model_dir");
+  bool tokenizes = false;
+  std::string own;
+  const auto strip = [&](Value& step) {
+    Value* tokenizer = step.find("tokenizer");
+    if (tokenizer == nullptr || tokenizer->kind != Value::Kind::kMap) return;
+    tokenizes = true;
+    if (const Value* named = tokenizer->find("pretrained_model_dir")) own = flow(*named);
+    const Value* side = tokenizer->find("padding_side");
+    if (side != nullptr && side->text != "right") {
+      work.change(side, "a tokenizer that pads on the " + side->text + "; here rows end with pads");
+    }
+    std::erase_if(step.entries, [](const Value::Entry& entry) { return entry.key == "tokenizer"; });
+  };
+  if (handlers.kind == Value::Kind::kMap) strip(handlers);
+  for (Value& step : handlers.items) strip(step);
+  work.file.add("train_dataset", "dataloader.handler", flow(handlers));
+  if (!tokenizes) return;
+  if (own.empty() && folder != nullptr && !folder->text.empty()) own = flow(*folder);
+  if (own.empty()) {
+    work.change(&handlers, "the tokenizer's folder is not known: write dataloader.tokenizer");
+  } else {
+    work.file.add("train_dataset", "dataloader.tokenizer", own);
+  }
+}
+
+// What HFDataLoader reads from files; other names are a hub's.
+bool is_kind_of_file(const std::string& name) {
+  for (const char* kind : {"json", "csv", "text", "parquet", "arrow"}) {
+    if (name == kind) return true;
+  }
+  return false;
+}
+
 // Copies a map key by key; keys that the new form does not know are changes.
 void copy_loader(Work& work, const Value& map, const std::string& inner) {
   for (const Value::Entry& entry : map.entries) {
@@ -19,6 +56,8 @@ void copy_loader(Work& work, const Value& map, const std::string& inner) {
       work.file.add("train_dataset", "dataloader.dataset_files", flow(entry.value));
     } else if (is_section(path) && entry.value.kind == Value::Kind::kMap) {
       copy_loader(work, entry.value, key);
+    } else if (key == "handler") {
+      convert_handlers(work, entry.value);
     } else if (find_field(path) == nullptr) {
       work.change(&entry.value, std::string(kOld) + "." + key + " has no counterpart");
     } else {
@@ -41,6 +80,13 @@ void convert_data(Work& work) {
   if (type != nullptr && type->text == "HFDataLoader" &&
       loader->find("create_compressed_eod_mask") == nullptr) {
     work.file.add("train_dataset", "dataloader.create_compressed_eod_mask", "false");
+  }
+  const Value* path = loader->find("path");
+  if (type != nullptr && type->text == "HFDataLoader" && path != nullptr &&
+      !is_kind_of_file(path->text)) {
+    work.change(path, path->text +
+                          " is a name of a hub, and there is no network: download it and "
+                          "write path (json, ...) and data_files");
   }
   const Value* columns = old.take("train_dataset.input_columns");
   if (columns != nullptr) {
