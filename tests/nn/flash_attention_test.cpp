@@ -118,18 +118,27 @@ struct Got {
   at::Tensor q, k, v, sinks;
 };
 
-Got computed(const Case& c, const Inputs& in) {
+Got computed(const Case& c, const Inputs& in, bool add = false) {
   AttentionScores scores = c.scores;
   scores.sinks = in.sinks;
   Got got;
   got.result = flash_forward(in.q, in.k, in.v, scores, c.places, /*with_largest=*/true);
-  const auto zeros = [&](const at::Tensor& x) {
-    return at::zeros(x.sizes(), x.options().dtype(got.result.lse.scalar_type()));
+  const auto start = [&](const at::Tensor& x) {  // what is not added to may hold anything
+    return at::full(x.sizes(), add ? 0 : NAN, x.options().dtype(got.result.lse.scalar_type()));
   };
-  got.q = zeros(in.q), got.k = zeros(in.k), got.v = zeros(in.v);
+  got.q = start(in.q), got.k = start(in.k), got.v = start(in.v);
   got.sinks = flash_backward(in.grad_out, in.q, in.k, in.v, got.result.out, got.result.lse, scores,
-                             c.places, got.q, got.k, got.v);
+                             c.places, got.q, got.k, got.v, add);
   return got;
+}
+
+void expect_same(const Got& a, const Got& b) {
+  EXPECT_TRUE(at::equal(a.result.out, b.result.out));
+  EXPECT_TRUE(at::equal(a.result.lse, b.result.lse));
+  EXPECT_TRUE(at::equal(a.result.largest, b.result.largest));
+  EXPECT_TRUE(at::equal(a.q, b.q));
+  EXPECT_TRUE(at::equal(a.k, b.k));
+  EXPECT_TRUE(at::equal(a.v, b.v));
 }
 
 void expect_close(const at::Tensor& got, const at::Tensor& want, double tolerance,
@@ -284,21 +293,12 @@ TEST(FlashAttention, PartsOfTheKeys) {
     for (const auto& [begin, count] : parts) {
       flash_backward(in.grad_out, in.q, in.k.narrow(2, begin, count), in.v.narrow(2, begin, count),
                      out, lse, c.scores, places_of(begin), dq, dk.narrow(2, begin, count),
-                     dv.narrow(2, begin, count));
+                     dv.narrow(2, begin, count), /*add=*/true);
     }
     expect_close(dq, want.q, 1e-13, "dq");
     expect_close(dk, want.k, 1e-13, "dk");
     expect_close(dv, want.v, 1e-13, "dv");
   }
-}
-
-void expect_same(const Got& a, const Got& b) {
-  EXPECT_TRUE(at::equal(a.result.out, b.result.out));
-  EXPECT_TRUE(at::equal(a.result.lse, b.result.lse));
-  EXPECT_TRUE(at::equal(a.result.largest, b.result.largest));
-  EXPECT_TRUE(at::equal(a.q, b.q));
-  EXPECT_TRUE(at::equal(a.k, b.k));
-  EXPECT_TRUE(at::equal(a.v, b.v));
 }
 
 TEST(FlashAttention, ThreadsDoNotMatter) {
@@ -307,6 +307,7 @@ TEST(FlashAttention, ThreadsDoNotMatter) {
   const Inputs in(c, at::kFloat);
   at::set_num_threads(1);
   const Got one = computed(c, in);
+  expect_same(computed(c, in, /*add=*/true), one);  // to zeros
   for (const int threads : {2, 5}) {
     at::set_num_threads(threads);
     expect_same(computed(c, in), one);
