@@ -9,6 +9,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -76,8 +78,8 @@ void measure(const Shape& s, at::ScalarType type, int repeats) {
   const AttentionScores scores{
       .scale = 1 / std::sqrt(static_cast<double>(s.size)), .window = s.window, .sinks = {}};
   const FlashResult own = flash_forward(q, k, v, scores, {});
-  const auto zeros = [&] {
-    return at::zeros({s.samples, s.length, s.heads, s.size},
+  const auto room = [&] {
+    return at::empty({s.samples, s.length, s.heads, s.size},
                      q.options().dtype(own.lse.scalar_type()))
         .transpose(1, 2);
   };
@@ -98,7 +100,8 @@ void measure(const Shape& s, at::ScalarType type, int repeats) {
   work["product"] = [&] { at::linear(a, b); };
   work["forward"] = [&] { flash_forward(q, k, v, scores, {}); };
   work["backward"] = [&] {
-    flash_backward(grad, q, k, v, own.out, own.lse, scores, {}, zeros(), zeros(), zeros());
+    flash_backward(grad, q, k, v, own.out, own.lse, scores, {}, room(), room(), room(),
+                   /*add=*/false);
   };
   work["libtorch forward"] = [&, &out = out] {
     at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, mask, scores.scale);
@@ -126,6 +129,9 @@ void measure(const Shape& s, at::ScalarType type, int repeats) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Blocks are kept, as they are in training: fresh pages would be most of a short call.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   at::set_num_threads(1);
   const at::NoGradGuard no_grad;
   const int repeats = argc > 1 ? std::atoi(argv[1]) : 15;

@@ -2,11 +2,45 @@
 // and their gradients travel between groups.
 
 #include <algorithm>
+#include <vector>
 
+#include "tessera/data/token_split.h"
 #include "tessera/layout/context_grid.h"
 #include "tessera/planner/activation_traffic.h"
 
 namespace tessera {
+namespace {
+
+// Whether a query at `queries` sees a key at `keys` (pieces of a sample); window 0: none.
+bool see(const Pieces& queries, const Pieces& keys, int64_t window) {
+  for (const Range& q : queries) {
+    for (const Range& k : keys) {
+      if (k.begin < q.end && (window == 0 || k.end - 1 > q.begin - window)) return true;
+    }
+  }
+  return false;
+}
+
+// Groups of the grid whose keys the queries of a group see, and whose queries see its keys, itself
+// left out. Of samples that are one document.
+struct Peers {
+  int64_t sees = 0;
+  int64_t seen_by = 0;
+
+  Peers(const Config& config, int64_t groups, int64_t group, int64_t window) {
+    const int64_t length = config.model.seq_length;
+    const auto pieces =
+        split_row(length, std::vector<int64_t>{length}, groups, token_balance(config));
+    const Pieces& own = pieces[static_cast<size_t>(group)];
+    for (const Pieces& peer : pieces) {
+      if (&peer == &own) continue;
+      sees += see(own, peer, window) ? 1 : 0;
+      seen_by += see(peer, own, window) ? 1 : 0;
+    }
+  }
+};
+
+}  // namespace
 
 void add_context_traffic(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
                          const RecomputePlan& recompute, int64_t layer, int64_t rank,
@@ -41,13 +75,10 @@ void add_context_traffic(const Config& config, const ParallelDims& dims, const B
       counter.add("reduce_scatter", 1, (grid.outer - 1) * both * wide);
     } else {
       const int64_t group = dims.index_on(Axis::kCp, rank) / grid.inner;
-      // Contiguous pieces of one document see only what comes before.
-      const bool triangle = token_balance(config) == TokenBalance::kContiguous;
-      const int64_t seen_by = triangle ? grid.outer - 1 - group : grid.outer - 1;
-      const int64_t sees = triangle ? group : grid.outer - 1;
+      const Peers peers(config, grid.outer, group, m.window_of(layer));
       for (const int64_t one : {key, value}) {
-        counter.add("send", seen_by * (times + 1), one * element);
-        counter.add("send", sees, one * wide);
+        counter.add("send", peers.seen_by * (times + 1), one * element);
+        counter.add("send", peers.sees, one * wide);
       }
     }
   }

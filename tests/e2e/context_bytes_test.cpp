@@ -44,11 +44,8 @@ std::string text_of(const Operations& operations) {
   return text;
 }
 
-class ContextBytes : public testing::TestWithParam<Layout> {};
-
-TEST_P(ContextBytes, AreThePlannedOnes) {
-  const Layout& layout = GetParam();
-  const Config config = load_case("llama_sgd64", layout.set, layout.ranks);
+void expect_the_planned(const std::string& file, const Layout& layout) {
+  const Config config = load_case(file, layout.set, layout.ranks);
   const Plan plan = make_plan(config, layout.ranks);
   const auto sent = sent_over_cp(config, layout.ranks);
   for (size_t rank = 0; rank < sent.size(); ++rank) {
@@ -56,6 +53,10 @@ TEST_P(ContextBytes, AreThePlannedOnes) {
         << "rank " << rank;
   }
 }
+
+class ContextBytes : public testing::TestWithParam<Layout> {};
+
+TEST_P(ContextBytes, AreThePlannedOnes) { expect_the_planned("llama_sgd64", GetParam()); }
 
 std::vector<std::string> of(int64_t degree, const std::string& method,
                             std::vector<std::string> more) {
@@ -85,6 +86,20 @@ INSTANTIATE_TEST_SUITE_P(
                            of(2, "colossal",
                               {kGather, "recompute={mode: full, full_recompute_layer: ['0-1']}"})}),
     layout_name);
+
+// A window of 16 tokens of 64: of four pieces each sees itself and the one before it, of eight
+// pieces in two a rank also those at their ends.
+TEST(ContextBytesOfWindows, WhatIsOutsideIsNotSent) {
+  expect_the_planned("mistral_window64",
+                     {"contiguous", 4, of(4, "colossal", {kRing, kContiguous})});
+  expect_the_planned("mistral_window64", {"head_tail", 4, of(4, "colossal", {kRing})});
+}
+
+// Values are shorter than keys: each travels in its own size.
+TEST(ContextBytesOfLatentAttention, AreThePlannedOnes) {
+  expect_the_planned("deepseek_v3_64", {"ring", 2, of(2, "colossal", {kRing})});
+  expect_the_planned("deepseek_v3_64", {"allgather", 2, of(2, "colossal", {kGather})});
+}
 
 }  // namespace
 }  // namespace tessera::test

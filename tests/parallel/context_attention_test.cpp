@@ -229,6 +229,65 @@ TEST(ContextAttention, SequencesAsShortAsTheDegree) {
   }
 }
 
+// A window of 20 places of 64, sinks, a cap, and values of another size than keys.
+TEST(ContextAttention, WindowsSinksCapsAndValuesOfAnotherSize) {
+  constexpr int64_t kWindow = 20, kValueSize = 5;
+  constexpr double kCap = 30;
+  const Ends ends{{64}, {18, 64}};
+  at::manual_seed(3);
+  const auto options = at::TensorOptions().dtype(at::kDouble);
+  std::vector<at::Tensor> whole{
+      at::randn({2, 64, kHeads, kSize}, options) * 4, at::randn({2, 64, 2, kSize}, options) * 4,
+      at::randn({2, 64, 2, kValueSize}, options), at::randn({kHeads}, options) * 4};
+  for (at::Tensor& x : whole) x.requires_grad_(true);
+  const at::Tensor place = at::arange(64);
+  at::Tensor seen = place.unsqueeze(0).gt(place.unsqueeze(1) - kWindow).tril().repeat({2, 1, 1, 1});
+  seen[1][0].slice(0, 18).slice(1, 0, 18).fill_(false);
+  const at::Tensor products =
+      at::einsum("rqnd,rknd->rnqk", {whole[0], whole[1].repeat_interleave(4, 2)});
+  const at::Tensor scores =
+      ((products / kCap).tanh() * kCap)
+          .masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
+  const at::Tensor sink = whole[3].view({1, -1, 1, 1}).expand({2, kHeads, 64, 1});
+  const at::Tensor weights = at::cat({scores, sink}, -1).softmax(-1).narrow(-1, 0, 64);
+  const at::Tensor want =
+      at::einsum("rnqk,rknd->rqnd", {weights, whole[2].repeat_interleave(4, 2)});
+  const at::Tensor seed = at::randn(want.sizes(), options);
+  const auto gradients = torch::autograd::grad({want}, whole, {seed});
+
+  for (const Grid& grid : kGrids) {
+    SCOPED_TRACE(grid.name);
+    const RowPieces pieces = cut_rows(64, ends, grid, TokenBalance::kContiguous);
+    std::vector<at::Tensor> of_sinks(4);
+    run_ranks(4, [&](const ProcessGroup& world) {
+      const int rank = world.rank();
+      ContextAttention attention = make_attention(grid, world);
+      attention.window = kWindow;
+      attention.soft_cap = kCap;
+      attention.sinks.parts.emplace_back();
+      attention.sinks.value = whole[3].detach().clone().requires_grad_(true);
+      const LayerContext context = make_context(64, ends, pieces);
+      std::vector<at::Tensor> in;
+      for (size_t i = 0; i < 3; ++i) {
+        in.push_back(take(whole[i].detach(), pieces, rank).requires_grad_(true));
+      }
+      const auto call = attention.begin(context);
+      call->offer(AttentionInput::kQuery, in[0] * 1.0);
+      call->offer(AttentionInput::kKey, in[1] * 1.0);
+      call->offer(AttentionInput::kValue, in[2] * 1.0);
+      const at::Tensor out = call->attend();
+      in.push_back(attention.sinks.value);
+      const auto got = torch::autograd::grad({out}, in, {take(seed, pieces, rank)});
+      expect_near(out.detach(), take(want.detach(), pieces, rank), "output", rank);
+      for (size_t i = 0; i < 3; ++i) {
+        expect_near(got[i], take(gradients[i], pieces, rank), "gradient", rank);
+      }
+      of_sinks[static_cast<size_t>(rank)] = got[3];
+    });
+    expect_near(at::stack(of_sinks).sum(0), gradients[3], "gradient of the sinks", 0);
+  }
+}
+
 TEST(ContextAttention, ThePlannedScoresAreFarFromZero) {
   const Whole w = make_whole(kLength, 8, {{64}, {64}});
   EXPECT_GT(at::einsum("rqnd,rknd->rnqk", {w.q, w.k}).abs().max().item<double>(), 200.0);

@@ -141,13 +141,19 @@ at::Tensor flash_backward(const at::Tensor& grad_out_any, const at::Tensor& q_an
                           const at::Tensor& k_any, const at::Tensor& v_any, const at::Tensor& out,
                           const at::Tensor& lse, const AttentionScores& scores,
                           const FlashPlaces& places, const at::Tensor& dq, const at::Tensor& dk,
-                          const at::Tensor& dv) {
+                          const at::Tensor& dv, bool add) {
   const at::Tensor q = dense_heads(q_any), k = dense_heads(k_any), v = dense_heads(v_any);
   const at::Tensor grad_out = dense_heads(grad_out_any), result = dense_heads(out);
   const at::Tensor sinks = wide_sinks(scores, lse.scalar_type());
   at::Tensor dsinks;
   if (sinks.defined()) dsinks = at::zeros({q.size(0), q.size(1)}, lse.options());
-  if (lse.numel() == 0) return dsinks.defined() ? dsinks.sum(0) : dsinks;
+  if (lse.numel() == 0) {
+    if (!add) {
+      dk.zero_();
+      dv.zero_();
+    }
+    return dsinks.defined() ? dsinks.sum(0) : dsinks;
+  }
   dispatch_kernel(q.scalar_type(), [&]<typename T>(T) {
     using W = kernels::Wide<T>;
     BackwardProblem<T> f;
@@ -158,6 +164,7 @@ at::Tensor flash_backward(const at::Tensor& grad_out_any, const at::Tensor& q_an
     f.out = const_heads<T>(result), f.grad_out = const_heads<T>(grad_out);
     f.lse = const_heads<W>(lse);
     f.dq = mutable_heads<W>(dq), f.dk = mutable_heads<W>(dk), f.dv = mutable_heads<W>(dv);
+    f.add = add;
     if (sinks.defined()) {
       f.sinks = sinks.const_data_ptr<W>();
       f.dsinks = dsinks.mutable_data_ptr<W>();

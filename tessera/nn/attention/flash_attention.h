@@ -40,11 +40,13 @@ at::Tensor flash_merge(const at::Tensor& out, const at::Tensor& lse, const at::T
                        const FlashPlaces& places, bool with_largest = false);
 
 /// Adds the gradients to dq [B, N, L, D], dk [B, M, K, D] and dv [B, M, K, E] (the type of lse, any
-/// strides with dense heads). `out` and `lse` may be the result for more keys than `k`: then these
-/// are the parts that belong to `k`. Returns that of the sinks [N], or undefined without sinks.
+/// strides with dense heads), or writes them where not `add`. `out` and `lse` may be the result for
+/// more keys than `k`: then these are the parts that belong to `k`. Returns that of the sinks [N],
+/// or undefined without sinks.
 at::Tensor flash_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                           const AttentionScores& scores, const FlashPlaces& places,
-                          const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv);
+                          const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv,
+                          bool add);
 
 }  // namespace tessera

@@ -58,11 +58,12 @@ struct LocalAttention : torch::autograd::Function<LocalAttention> {
     variable_list result(8);
     for (size_t i = 0; i < 3; ++i) {
       const at::Tensor& x = saved[i];
-      result[i] = at::zeros(x.sizes(), x.options().dtype(accumulation_type(x.scalar_type())));
+      result[i] = at::empty(x.sizes(), x.options().dtype(accumulation_type(x.scalar_type())));
     }
     const at::Tensor dsinks = flash_backward(
         part(grads[0]), part(saved[0]), part(saved[1]), part(saved[2]), part(saved[3]), saved[4],
-        scores, places, part(result[0]), part(result[1]), part(result[2]));
+        scores, places, part(result[0]), part(result[1]), part(result[2]),
+        /*add=*/false);
     for (size_t i = 0; i < 3; ++i) result[i] = result[i].to(saved[i].scalar_type());
     if (dsinks.defined()) result[3] = dsinks.to(saved[5].scalar_type());
     return result;

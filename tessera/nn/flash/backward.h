@@ -247,10 +247,19 @@ struct BackwardBlock {
                       panel.vectors * L::kLanes, panel.queries, f.sizes.size,
                       [&](int64_t i, int64_t e, V row, int64_t part) {
                         W* const to = f.dq.row(block.sample, head, query + i) + e;
-                        store_row<L>(to, load_row<L>(static_cast<const W*>(to), part) + row, part);
+                        if (f.add) row += load_row<L>(static_cast<const W*>(to), part);
+                        store_row<L>(to, row, part);
                       });
   }
 };
+
+template <typename T>
+void clear_gradients(const BackwardProblem<T>& f, int64_t sample, int64_t kv_head) {
+  for (int64_t key = 0; key < f.sizes.keys; ++key) {
+    std::fill_n(f.dk.row(sample, kv_head, key), f.sizes.size, Wide<T>{0});
+    std::fill_n(f.dv.row(sample, kv_head, key), f.sizes.value_size, Wide<T>{0});
+  }
+}
 
 template <typename L, typename T>
 void run_backward(const BackwardProblem<T>& f, int64_t begin, int64_t end, std::byte* memory) {
@@ -259,6 +268,7 @@ void run_backward(const BackwardProblem<T>& f, int64_t begin, int64_t end, std::
   const int64_t share = f.sizes.heads_of_kv();
   for (int64_t task = begin; task < end; ++task) {
     const int64_t sample = task / f.sizes.kv_heads;
+    if (!f.add) clear_gradients(f, sample, task % f.sizes.kv_heads);
     for (int64_t head = task % f.sizes.kv_heads * share, last = head + share; head < last; ++head) {
       double dsink = 0;
       for (int64_t first = 0; first < f.sizes.queries; first += kBackwardQueries) {

@@ -32,7 +32,7 @@ constexpr int64_t group_begin(int64_t vectors, int64_t i) {
   return vectors * i / groups_of(vectors);
 }
 
-/// f.template operator()<C>() with the number of vectors as a constant.
+/// f(the number of vectors, as a constant).
 template <typename F>
 TESSERA_INLINE void with_columns(int64_t vectors, const F& f) {
   if (vectors == 3) return f(std::integral_constant<int, 3>{});
@@ -40,7 +40,7 @@ TESSERA_INLINE void with_columns(int64_t vectors, const F& f) {
   f(std::integral_constant<int, 1>{});
 }
 
-/// Keys that the queries of a panel see: all of [some, end) by some, all of [all, all_end) by all.
+/// Keys that the queries of a panel see.
 struct Seen {
   int64_t begin = 0, end = 0;          // seen by at least one
   int64_t all_begin = 0, all_end = 0;  // seen by every one

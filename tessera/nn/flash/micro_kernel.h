@@ -13,7 +13,7 @@ struct Tile {
   typename L::V at[L::kRows][C];
 };
 
-/// tile[r][c] = factor of its row's place in `from`, or zero: begin and end of a sum.
+/// All sums are zero.
 template <typename L, int C>
 TESSERA_INLINE void clear(Tile<L, C>& tile) {
 #pragma GCC unroll 8

@@ -81,9 +81,10 @@ struct BackwardProblem {
   Heads<const T> q, k, v, out, grad_out;
   Heads<const W> lse;  // of all keys that `out` is for, among them these
   const W* sinks = nullptr;
-  /// To all of these the gradients are added.
+  /// To these the gradients are added; or they become the gradients, unless `add`.
   Heads<W> dq, dk, dv;
-  W* dsinks = nullptr;  // [B, N], or null without sinks
+  bool add = true;
+  W* dsinks = nullptr;  // [B, N], added to; or null without sinks
 };
 
 }  // namespace tessera::kernels::flash

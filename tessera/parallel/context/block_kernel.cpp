@@ -126,7 +126,7 @@ void attend_block_backward(const BlockSaved& saved, const AttentionScores& score
     return attend_block_backward_by_products(saved, scores, places, grads);
   }
   flash_backward(saved.grad_out, saved.q, saved.k, saved.v, saved.out, saved.lse, scores, places,
-                 grads.q, grads.k, grads.v);
+                 grads.q, grads.k, grads.v, /*add=*/true);
 }
 
 }  // namespace tessera
