@@ -58,7 +58,7 @@ def main():
             for workers in (1, 2):
                 started = time.perf_counter()
                 out = subprocess.run(
-                    [options.tessera, "preprocess", "--input", lines, "--tokenizer", options.tokenizer, "--output", f"{folder}/out", "--workers", str(workers)],
+                    [options.tessera, "preprocess", "--input", lines, "--tokenizer", options.tokenizer, "--output", f"{folder}/out", "--workers", str(workers), "--format", "jsonl"],
                     check=True, stdout=subprocess.PIPE, text=True,
                 ).stdout  # fmt: skip
                 note(f"tessera, {workers} thread(s)", time.perf_counter() - started)

@@ -77,7 +77,10 @@ void resolve_rows(Config& config) {
   }
   loader.config.seq_length = loader.seq_length;
   loader.datasets_type = "SFTDataset";
-  if (!loader.packing.empty()) loader.config.create_compressed_eod_mask = true;
+  if (!loader.packing.empty()) {
+    loader.config.create_compressed_eod_mask = true;
+    loader.config.create_attention_mask = false;  // none is ever made of rows
+  }
 }
 
 void resolve_model(Config& config, const IsGiven& given) {

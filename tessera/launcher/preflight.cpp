@@ -25,10 +25,11 @@ void check_data(const ConfigResult& loaded, Preflight& result) {
   result.data = plan_data(config, make_batch_plan(config.training, result.dims));
   if (result.data->problem.empty()) return;
   Checker check(config, loaded.provenance, result.issues);
-  const bool whole = config.train_dataset.dataloader.config.data_path.has_value();
-  check.error(
-      std::string("train_dataset.dataloader.config.") + (whole ? "data_path" : "train_data_path"),
-      result.data->problem);
+  const DataloaderConfig& loader = config.train_dataset.dataloader;
+  const char* key = loader.type == "HFDataLoader" ? "data_files"
+                    : loader.config.data_path     ? "config.data_path"
+                                                  : "config.train_data_path";
+  check.error(std::string("train_dataset.dataloader.") + key, result.data->problem);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_F(Records, FilesOfEveryKind) {
 TEST_F(Records, WhatIsNoRecordIsNamedWithItsPlace) {
   const auto said = [&](const std::string& kind, const std::string& name, const std::string& text) {
     const std::string path = file(name, text);
-    return message_of<ConfigError>([&] { column(kind, path, {}, "x"); });
+    return message_of<ConfigError>([&] { column(kind, path, {}, kind == "text" ? "text" : "x"); });
   };
   EXPECT_THAT(said("json", "a.jsonl", "{\"x\": \"1\"}\n{\"x\": "), HasSubstr("a.jsonl:2: no JSON"));
   EXPECT_THAT(said("json", "a.jsonl", "3\n"), HasSubstr("a.jsonl:1: must be an object"));

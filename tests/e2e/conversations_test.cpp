@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tessera/layout/training_data.h"
 #include "tests/e2e/layout.h"
 #include "tests/support/case_path.h"
 #include "tests/support/temp_dir.h"
@@ -66,7 +67,7 @@ TEST_F(Conversations, PackedOnesLoseTheSame) {
                                       "training.global_batch_size=48",
                                       local_batch(1)};
       if (std::string(flag) == "pack") {
-        const auto rows = open_rows(keys);
+        const auto rows = count_samples(*training_data(load_case("sft_mask64", keys, ranks)));
         keys.push_back("training.global_batch_size=" + std::to_string(rows));
       }
       const Config config = load_case("sft_mask64", keys, ranks);

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "tessera/config/fields/codec.h"
+#include "tessera/config/fields/codec_data.h"
 
 namespace tessera {
 
