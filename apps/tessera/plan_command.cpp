@@ -33,7 +33,9 @@ std::string errors_as_json(const Preflight& checked) {
                     {"rule", issue.rule},
                     {"nearest", issue.nearest}});
   }
-  return nlohmann::ordered_json{{"issues", list}}.dump(2) + "\n";
+  return nlohmann::ordered_json{{"issues", list}}.dump(
+             2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 void write_or_throw(const std::string& path, const std::string& text) {

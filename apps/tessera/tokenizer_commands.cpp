@@ -10,7 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/config/yaml/value.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer.h"
 #include "tessera/data/tokenizer/train_tokenizer.h"
 

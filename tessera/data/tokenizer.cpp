@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 

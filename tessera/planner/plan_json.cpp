@@ -185,7 +185,7 @@ std::string to_json(const Plan& plan) {
   json["data"] = data(plan.data);
   json["ranks"] = coordinates(plan);
   json["groups"] = groups(plan);
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tessera

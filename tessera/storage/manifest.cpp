@@ -146,7 +146,7 @@ std::string manifest_text(const Manifest& m) {
       {"weights", to_json(m.weights)},
       {"state", to_json(m.state)},
   };
-  std::string text = root.dump();
+  std::string text = root.dump(-1, ' ', false, json::error_handler_t::replace);
   const uint64_t sum = block_sum(text.data(), text.size());
   text.pop_back();  // the closing brace
   return text.append(kSumKey).append(to_hex({sum})).append(kTail);

@@ -74,7 +74,7 @@ std::string parity_json(const ParityReport& r) {
     json["findings"].push_back(
         {{"what", f.what}, {"difference", f.difference}, {"ratio", f.ratio}, {"axis", f.axis}});
   }
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tessera

@@ -175,6 +175,17 @@ TEST(YamlReader, ACommaOutsideOfBracketsIsRefused) {
             "x.yaml:1: not valid YAML: end of map not found; a ',' stands outside of brackets");
 }
 
+TEST(YamlReader, BytesThatAreNoUtf8AreRefused) {
+  EXPECT_EQ(only_issue("training: {steps: 1}\noutput_dir: caf\xE9\n"),
+            "x.yaml:2: not valid YAML: the byte 0xE9 is no UTF-8; a text in Latin-1 or the like "
+            "must be converted");
+  EXPECT_THAT(only_issue("", {"output_dir=\xC3("}),
+              testing::HasSubstr("the byte 0xC3 is no UTF-8"));
+  EXPECT_EQ(read("output_dir: caf\xC3\xA9\n").config.output_dir, "caf\xC3\xA9");
+  const std::string wide("\xFF\xFEo\0u\0t\0p\0u\0t\0_\0d\0i\0r\0:\0 \0x\0", 28);
+  EXPECT_EQ(read(wide).config.output_dir, "x");
+}
+
 TEST(YamlReader, OneDocumentIsRead) {
   EXPECT_TRUE(only_issue("---\ntraining: {steps: 1}\n...\n").empty());
   EXPECT_EQ(only_issue("training: {steps: 1}\n---\ntraining: {steps: 2}\n"),

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 namespace {

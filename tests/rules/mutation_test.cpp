@@ -1,30 +1,19 @@
 // Random damage to good files: an answer every time, never a crash or a foreign exception.
 
-#include <random>
-
 #include "tessera/base/error.h"
 #include "tessera/layout/layer_ranges.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/rules/derive.h"
 #include "tests/config/config_testing.h"
+#include "tests/support/mutate_yaml.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing_config;
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-std::string join_lines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
+using test::join_lines;
+using test::split_lines;
+using test::YamlMutator;
 
 std::vector<std::string> good_files() {
   std::vector<std::string> files = {kBase};
@@ -48,98 +37,6 @@ std::vector<std::string> good_files() {
   return files;
 }
 
-class Mutator {
- public:
-  explicit Mutator(uint64_t seed) : random_(seed) {}
-
-  std::string mutate(std::vector<std::string> lines) {
-    const int times = 1 + pick(3);
-    for (int i = 0; i < times && !lines.empty(); ++i) mutate_line(lines);
-    return join_lines(lines);
-  }
-
-  int pick(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
-
- private:
-  void mutate_line(std::vector<std::string>& lines) {
-    const size_t at = static_cast<size_t>(pick(static_cast<int>(lines.size())));
-    std::string& line = lines[at];
-    switch (pick(9)) {
-      case 0:  // missing
-        lines.erase(lines.begin() + static_cast<long>(at));
-        return;
-      case 1: {  // doubled
-        const std::string copy = line;
-        lines.insert(lines.begin() + static_cast<long>(at), copy);
-        return;
-      }
-      case 2:  // misspelt
-        if (!line.empty()) line.erase(static_cast<size_t>(pick(static_cast<int>(line.size()))), 1);
-        return;
-      case 3:  // moved in or out
-        line = pick(2) ? "  " + line : line.substr(std::min<size_t>(2, line.size()));
-        return;
-      case 4:  // a random byte
-        if (!line.empty()) {
-          line[static_cast<size_t>(pick(static_cast<int>(line.size())))] =
-              static_cast<char>(pick(256));
-        }
-        return;
-      default: {  // another value
-        static const char* kValues[] = {"-1",
-                                        "0",
-                                        "1",
-                                        "2",
-                                        "3",
-                                        "7",
-                                        "1000000000",
-                                        "9223372036854775807",
-                                        "-9223372036854775808",
-                                        "99999999999999999999",
-                                        "1e308",
-                                        "1e-320",
-                                        "-0.5",
-                                        "0.5",
-                                        ".nan",
-                                        ".inf",
-                                        "true",
-                                        "null",
-                                        "''",
-                                        "abc",
-                                        "[]",
-                                        "[1, 2]",
-                                        "['0-1', '2-3']",
-                                        "{}",
-                                        "{a: 1}",
-                                        "auto",
-                                        "[[]]",
-                                        "\"\\x00\"",
-                                        "*a",
-                                        "&a b",
-                                        "0x7f",
-                                        "4",
-                                        "8",
-                                        "64",
-                                        "ulysses",
-                                        "hybrid",
-                                        "[-1, -1, -1]",
-                                        "['3-1']",
-                                        "bfloat16",
-                                        "float16",
-                                        "llama",
-                                        "deepseek_v3",
-                                        "!!int x"};
-        const size_t colon = line.find(':');
-        if (colon == std::string::npos) return;
-        line = line.substr(0, colon + 1) + " " + kValues[pick(std::size(kValues))];
-        return;
-      }
-    }
-  }
-
-  std::mt19937_64 random_;
-};
-
 // Everything that is done with a file before ranks start.
 void answer(const std::string& text, int64_t world, int& accepted) {
   const Checked checked = check_text(text, world);
@@ -159,7 +56,7 @@ void answer(const std::string& text, int64_t world, int& accepted) {
 
 TEST(Mutations, RandomDamageIsAnswered) {
   const std::vector<std::string> files = good_files();
-  Mutator mutator(20260601);
+  YamlMutator mutator(20260601);
   const int64_t worlds[] = {1, 4, 8, 8, 8, 6, 16};
   int accepted = 0;
   for (int i = 0; i < 5000; ++i) {

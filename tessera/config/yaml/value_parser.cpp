@@ -1,6 +1,11 @@
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "tessera/base/utf8.h"
 #include "tessera/config/yaml/disguised.h"
 #include "tessera/config/yaml/value.h"
 #include "tessera/config/yaml/yaml_documents.h"
@@ -161,8 +166,34 @@ bool is_comma(const std::string& text, const YAML::Mark& mark) {
          text[static_cast<size_t>(mark.pos)] == ',';
 }
 
+// YAML is UTF-8, or UTF-16 or UTF-32 behind its mark, of which the library makes UTF-8.
+std::optional<Issue> wrong_encoding(const std::string& text, const std::string& name,
+                                    bool with_lines) {
+  const size_t at = first_invalid_utf8(text);
+  const bool is_wide = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
+                       text.starts_with(std::string_view("\0\0\xFE\xFF", 4));
+  if (at == text.size() || is_wide) return std::nullopt;
+  Issue issue;
+  issue.source = {name, 0};
+  if (with_lines) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(at);
+    issue.source.line = static_cast<int>(std::count(text.begin(), end, '\n')) + 1;
+  }
+  char byte[8];
+  std::snprintf(byte, sizeof(byte), "0x%02X", static_cast<unsigned char>(text[at]));
+  issue.rule = std::string("not valid YAML: the byte ") + byte +
+               " is no UTF-8; a text in Latin-1 or the like must be converted";
+  return issue;
+}
+
 Value parse(const std::string& text, const std::string& name, bool with_lines,
             std::vector<Issue>& issues) {
+  if (auto issue = wrong_encoding(text, name, with_lines)) {
+    issues.push_back(std::move(*issue));
+    Value empty;
+    empty.source = {name, 0};
+    return empty;
+  }
   try {
     const int documents = count_documents(text);
     if (documents > 1) {

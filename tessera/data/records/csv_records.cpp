@@ -5,7 +5,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/data/records/record_source.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 

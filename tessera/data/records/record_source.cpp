@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tessera/base/error.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer/json_node.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/data/text/document_source.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "tessera/data/text/json_scanner.h"
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "tessera/data/tokenizer/byte_letters.h"
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer/unicode.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tessera/base/error.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 namespace tessera {
 

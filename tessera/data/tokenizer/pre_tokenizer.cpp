@@ -1,6 +1,6 @@
 #include "tessera/data/tokenizer/pre_tokenizer.h"
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer/cut_steps.h"
 #include "tessera/data/tokenizer/unicode.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer/byte_letters.h"
 #include "tessera/data/tokenizer/search_pattern.h"
 #include "tessera/data/tokenizer/unicode.h"

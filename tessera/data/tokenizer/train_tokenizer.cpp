@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tessera/base/error.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer/bpe_trainer.h"
 #include "tessera/data/tokenizer/byte_letters.h"
 #include "tessera/data/tokenizer/pre_tokenizer.h"

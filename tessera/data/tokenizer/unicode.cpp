@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tessera/base/error.h"
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 #include "tessera/data/tokenizer/unicode_ages.h"
 
 namespace tessera {

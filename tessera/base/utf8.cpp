@@ -1,4 +1,4 @@
-#include "tessera/data/text/utf8.h"
+#include "tessera/base/utf8.h"
 
 #include <cstring>
 
