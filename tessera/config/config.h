@@ -28,6 +28,8 @@ struct CheckpointConfig {
   bool load_balanced = false;
   bool no_load_optim = false;  // weights only, from step 0
   int64_t reshard_worker_num = 1;
+  bool save_trainable_only = false;  // of a run with adapters: what is trained, without its base
+  std::string base_load_path;        // the base of such a checkpoint
 
   bool operator==(const CheckpointConfig&) const = default;
 };
@@ -44,8 +46,10 @@ struct TrainingConfig {
   std::optional<std::vector<int64_t>> rampup_batch_size;
   bool use_skip_step_on_nan = false;          // a step whose norm is not finite updates nothing
   int64_t max_consecutive_skipped_steps = 0;  // this many in a row end the run; 0: no limit
-  int64_t eval_interval = 0;  // updates between two evaluations on eval_dataset; 0: none
-  int64_t eval_iters = 0;     // steps of an evaluation of each set; 0: the whole set once
+  int64_t eval_interval = 0;    // updates between two evaluations on eval_dataset; 0: none
+  int64_t eval_iters = 0;       // steps of an evaluation of each set; 0: the whole set once
+  int64_t sample_interval = 0;  // updates between two texts written to sample_prompts; 0: none
+  std::vector<std::string> sample_prompts;
 
   bool operator==(const TrainingConfig&) const = default;
 };
@@ -276,19 +280,39 @@ struct TrainStateConfig {
 
 struct MoeMonitorConfig {
   std::optional<int64_t> save_tokens_per_expert_interval;
+  std::optional<std::vector<int64_t>> target_layers;  // none: all layers with experts
 
   bool operator==(const MoeMonitorConfig&) const = default;
+};
+
+/// Event files of TensorBoard.
+struct TensorboardConfig {
+  std::string output_dir;    // empty: none are written
+  int64_t log_interval = 1;  // steps
+  int64_t queue_size = 1000;
+
+  bool operator==(const TensorboardConfig&) const = default;
 };
 
 struct MonitorConfig {
   TrainStateConfig train_state;
   MoeMonitorConfig moe_monitor;
+  TensorboardConfig tensorboard;
+  int64_t replica_check_interval = 0;  // steps between two comparisons of replicas; 0: none
 
   bool operator==(const MonitorConfig&) const = default;
 };
 
+/// A trace of the steps from `start_step` to `end_step` of a run, counted from 1.
 struct ProfilerConfig {
-  bool enable_profiling = false;  // only false is built
+  bool enable_profiling = false;
+  int64_t start_step = 1;
+  int64_t end_step = 1;
+  std::optional<std::string> output_path;             // none: below output_dir
+  std::optional<std::vector<int64_t>> profiler_rank;  // none: all ranks
+  int64_t profiler_level = 0;                         // 1: operators too
+  bool profile_memory = false;
+  bool profile_cpu = true;
 
   bool operator==(const ProfilerConfig&) const = default;
 };
@@ -307,14 +331,69 @@ struct ContextConfig {
   bool operator==(const ContextConfig&) const = default;
 };
 
-/// LoRA is known and refused: the section only remembers that it was given.
+/// Low-rank adapters: y = W x + (lora_alpha / lora_rank) B A dropout(x), with W frozen.
 struct LoraConfig {
-  std::string target_modules;
+  std::string target_modules;  // a regular expression searched in module paths; empty: no adapters
+  std::optional<std::string> exclude_layers;  // likewise; looked at first
+  int64_t lora_rank = 8;
+  int64_t lora_alpha = 16;
+  double lora_dropout = 0.0;
+  double lora_a_std = 0.01;  // initial standard deviations; 0: zeros
+  double lora_b_std = 0.0;
 
+  bool is_given() const { return !target_modules.empty(); }
   bool operator==(const LoraConfig&) const = default;
 };
 
+/// A prompt of `inference.input_data`: the instruction and, if there is one, the input below it.
+struct PromptRecord {
+  std::string instruction;
+  std::string input;
+
+  bool operator==(const PromptRecord&) const = default;
+};
+
+/// `run_mode: predict`. The keys from `temperature` on are ours.
+struct InferenceConfig {
+  int64_t max_new_tokens = 50;
+  int64_t batch_size = 8;
+  std::string output = "inference_result.jsonl";
+  std::string input_file;  // input_data, when it is the path of a file
+  std::vector<PromptRecord> input_data;
+  double temperature = 0.0;  // 0: greedy
+  int64_t top_k = 0;         // 0: all
+  double top_p = 1.0;
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;
+  int64_t seed = 42;
+  std::vector<std::string> stop;  // texts that end an answer
+
+  bool operator==(const InferenceConfig&) const = default;
+};
+
+/// What is done about a step whose gradient norm exceeds `factor` times the median of the last
+/// `window` norms.
+struct SpikeConfig {
+  double factor = 0.0;  // 0: nothing
+  int64_t window = 100;
+  std::string action = "skip";  // skip, rollback
+
+  bool operator==(const SpikeConfig&) const = default;
+};
+
+/// Runs that survive the loss of ranks.
+struct ElasticConfig {
+  int64_t snapshot_interval = 0;                        // steps; 0: chosen by cost
+  std::string snapshot_path;                            // empty: /dev/shm, else the save_path
+  std::vector<std::map<std::string, int64_t>> layouts;  // parallelism keys, in order of preference
+  double join_interval = 60.0;  // seconds between two looks for nodes that want to join
+  SpikeConfig spike;
+
+  bool operator==(const ElasticConfig&) const = default;
+};
+
 struct Config {
+  std::string run_mode = "train";       // train, predict
   std::string output_dir = "./output";  // relative to the working directory
   CheckpointConfig checkpoint;
   TrainingConfig training;
@@ -331,7 +410,9 @@ struct Config {
   ProfilerConfig profiler;
   std::vector<CallbackConfig> callbacks;
   ContextConfig context;
-  std::optional<LoraConfig> lora_config;
+  LoraConfig lora_config;
+  InferenceConfig inference;
+  ElasticConfig elastic;
 
   bool operator==(const Config&) const = default;
 };

@@ -365,20 +365,4 @@ struct Codec<InitStdRule> {
   }
 };
 
-template <>
-struct Codec<LoraConfig> {
-  using Type = LoraConfig;
-  static std::string name() { return "dict"; }
-  static Wrong read(const Value& value, Type& out) {
-    if (value.kind != Value::Kind::kMap) return must_be(name(), value);
-    if (const Value* modules = value.find("target_modules")) {
-      return Codec<std::string>::read(*modules, out.target_modules);
-    }
-    return std::nullopt;
-  }
-  static std::string write(const Type& value) {
-    return "{target_modules: " + write_string(value.target_modules) + "}";
-  }
-};
-
 }  // namespace tessera::codec

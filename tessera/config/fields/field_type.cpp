@@ -102,7 +102,6 @@ template const FieldType& field_type<std::optional<LooseString>>();
 template const FieldType& field_type<std::optional<StringList>>();
 template const FieldType& field_type<std::optional<StringLists>>();
 template const FieldType& field_type<std::optional<LayersPerStage>>();
-template const FieldType& field_type<std::optional<LoraConfig>>();
 template const FieldType& field_type<std::optional<std::vector<int64_t>>>();
 template const FieldType& field_type<std::vector<int64_t>>();
 template const FieldType& field_type<std::vector<double>>();

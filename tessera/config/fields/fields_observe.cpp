@@ -54,7 +54,6 @@ std::vector<Field> observe_fields() {
                     "Ascend: a GPU if there is one, else the CPU. GPU, CUDA: refused without one.")
           .one_of("Ascend, CPU, GPU, CUDA"),
 
-      TESSERA_FIELD(lora_config, kRefused, "Low-rank adapters."),
       TESSERA_FIELD(output_dir, kHonoured,
                     "Folder of metrics.jsonl and the resolved config.yaml, relative to the "
                     "working directory.")

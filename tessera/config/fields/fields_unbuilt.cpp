@@ -14,7 +14,8 @@ struct Part {
 
 const std::vector<Part>& parts() {
   static const std::vector<Part> all = {
-      {"low-rank adapters", {"checkpoint.save_trainable_only", "checkpoint.base_load_path"}},
+      {"low-rank adapters",
+       {"lora_config", "checkpoint.save_trainable_only", "checkpoint.base_load_path"}},
       {"generation", {"inference"}},
       {"validation", {"eval_dataset"}},
       {"optimizer states on the host", {"optimizer.swap"}},
