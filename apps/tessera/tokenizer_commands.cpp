@@ -9,8 +9,8 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/config/yaml/value.h"
 #include "tessera/base/utf8.h"
+#include "tessera/config/yaml/value.h"
 #include "tessera/data/tokenizer.h"
 #include "tessera/data/tokenizer/train_tokenizer.h"
 

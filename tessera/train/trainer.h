@@ -56,7 +56,7 @@ class Trainer {
 
   StepMetrics train_step();
 
-  /// Updates so far; not 0 at the start of a run that resumes. So is the number of samples.
+  /// Updates so far; not 0 at the start of a run that resumes.
   int64_t steps_done() const { return state_.next.step; }
   /// Samples that were trained on so far; not 0 at the start of a run that resumes.
   int64_t samples() const { return state_.next.samples; }

@@ -81,7 +81,7 @@ TEST(Rope, WhatIsMissingOrUnknownIsNamed) {
   RopeScaling scaling;
   scaling.rope_type = "llama3";
   EXPECT_THROW(make_rope(with_scaling(scaling), 8), ConfigError);
-  scaling.rope_type = "dynamic";
+  scaling.rope_type = "ntk";
   EXPECT_THROW(make_rope(with_scaling(scaling), 8), ConfigError);
 }
 

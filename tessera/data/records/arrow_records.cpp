@@ -3,8 +3,8 @@
 #include <exception>
 #include <filesystem>
 
-#include "tessera/data/records/arrow_rows.h"
 #include "tessera/base/error.h"
+#include "tessera/data/records/arrow_rows.h"
 #include "tessera/data/records/record_source.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/data/records/record_source.h"
 #include "tessera/base/utf8.h"
+#include "tessera/data/records/record_source.h"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "tessera/base/error.h"
-#include "tessera/data/text/document_source.h"
 #include "tessera/base/utf8.h"
+#include "tessera/data/text/document_source.h"
 
 namespace tessera {
 

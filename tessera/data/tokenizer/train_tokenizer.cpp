@@ -32,7 +32,8 @@ Json pre_tokenizer_of(const std::string& words) {
   std::string digits;
   if (words == "digits3") digits = R"(\p{N}{1,3})";
   if (words == "digits1") digits = R"(\p{N})";
-  if (digits.empty()) throw ConfigError("words \"" + words + "\": must be gpt2, digits1 or digits3");
+  if (digits.empty())
+    throw ConfigError("words \"" + words + "\": must be gpt2, digits1 or digits3");
   const std::string pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)" + digits +
                               R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   const Json split = {{"type", "Split"},

@@ -10,8 +10,8 @@ namespace tessera {
 
 struct TrainTokenizerOptions {
   DocumentSourceOptions source;
-  std::string output;            // folder: tokenizer.json and tokenizer_config.json
-  int64_t vocab_size = 32000;    // special tokens included; at least 256 and them
+  std::string output;          // folder: tokenizer.json and tokenizer_config.json
+  int64_t vocab_size = 32000;  // special tokens included; at least 256 and them
   // gpt2: as GPT-2 cuts text; digits1, digits3: as newer models do, with so many digits a word.
   std::string words = "digits3";
   std::vector<std::string> special = {"<|endoftext|>"};  // the first ends documents
