@@ -50,8 +50,11 @@ std::future<std::string> meet(const MeetingOptions& options) {
     try {
       MeetingPoint point(options);
       const std::string names = point.exchange("name", std::to_string(options.rank)).at(0);
-      if (options.rank != 0) point.set("end", "read");
-      point.get("end");  // rank 0 serves until the other has read
+      if (options.rank == 0) {
+        point.get("end");  // rank 0 serves until the other has read
+      } else {
+        point.set("end", "read");
+      }
       return names + "met";
     } catch (const CommError& error) {
       return error.what();
