@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "tessera/config/dataset_config.h"
 #include "tessera/config/model_config.h"
+#include "tessera/config/optimizer_config.h"
 
 namespace tessera {
 
@@ -95,154 +97,6 @@ struct ParallelismConfig {
   int64_t npu_nums_per_device = 8;                     // devices a node, for alltoall_deredundancy
 
   bool operator==(const ParallelismConfig&) const = default;
-};
-
-struct OptimizerKind;
-
-/// Coefficients a, b, c of one or more iterations of Newton-Schulz.
-struct NewtonSchulzTriple {
-  double a = 0.0;
-  double b = 0.0;
-  double c = 0.0;
-  int64_t count = 0;  // iterations with them; 0: optimizer.ns_steps
-
-  bool operator==(const NewtonSchulzTriple&) const = default;
-};
-
-struct OptimizerConfig {
-  std::string type = "AdamW";                 // of `kind`
-  std::shared_ptr<const OptimizerKind> kind;  // set by load_config: null for an unknown type
-  std::vector<double> betas = {0.9, 0.95};
-  double eps = 1e-8;
-  double weight_decay = 0.01;
-  std::optional<std::vector<std::string>> weight_decay_include;  // equality, substring or glob
-  std::optional<std::vector<std::string>> weight_decay_exclude;
-  bool amsgrad = false;
-  bool maximize = false;
-  bool enable_cpu_offload = false;
-  double momentum = 0.0;                 // none given: kind->default_momentum
-  std::string moment_dtype = "float32";  // of large tensors: float32, bfloat16, int8
-
-  // Muon
-  double matched_adamw_rms = 0.2;
-  bool nesterov = true;
-  int64_t ns_steps = 5;
-  std::vector<NewtonSchulzTriple> ns_coefficients = {{3.4445, -4.7750, 2.0315}};
-  std::vector<double> adamw_betas = {0.95, 0.95};
-  double adamw_eps = 1e-8;
-  std::optional<std::vector<std::string>> adamw_include;  // none: embedding, head, routers
-  bool qk_clip_enabled = true;
-  double qk_clip_threshold = 100.0;
-  std::string comm_strategy = "allgather";  // allgather, allgather_deredundency
-
-  bool operator==(const OptimizerConfig&) const = default;
-};
-
-/// Defaults that depend on `type` and steps that a ratio gives are resolved by load_config.
-struct LrSchedulerConfig {
-  std::string type;  // empty: not given
-  double learning_rate = 1e-5;
-  int64_t warmup_steps = 0;
-  double warmup_lr_init = 0.0;
-  std::optional<double> warmup_ratio;  // replaces warmup_steps by int(steps * ratio)
-  double num_cycles = 0.5;
-  double lr_end = 0.0;
-  double power = 1.0;
-  std::optional<int64_t> decay_steps;  // none: until the end
-  std::optional<double> decay_ratio;
-  int64_t decay_start_steps = 0;  // WarmUpStableDecayLR
-  std::optional<double> decay_start_ratio;
-  int64_t keep_steps = 0;  // ConstantWithCoolDownLR
-  int64_t final_steps = 0;
-  double lr_end1 = 0.0;
-  double lr_end2 = 0.0;
-  double base_lr = 1e-5;  // CosineAnnealing*: none given: learning_rate
-  int64_t t_max = 1;
-  double eta_min = 0.0;
-  int64_t t_0 = 1;
-  int64_t t_mult = 1;
-
-  bool operator==(const LrSchedulerConfig&) const = default;
-};
-
-/// `train_dataset.dataloader.config`
-struct DatasetConfig {
-  int64_t seq_length = 0;  // resolved: model.seq_length when not given
-  /// Flat list as written, numbers as text; prefixes are resolved. See parse_blend.
-  std::optional<std::vector<std::string>> data_path;
-  std::optional<std::vector<std::string>> train_data_path;
-  std::optional<std::vector<std::string>> valid_data_path;
-  std::optional<std::vector<std::string>> test_data_path;
-  std::optional<std::string> split;  // "90,5,5"
-  int64_t seed = 1234;
-  int64_t num_dataset_builder_threads = 1;
-  std::optional<std::string> path_to_cache;
-  bool mmap_bin_files = true;
-  bool reset_position_ids = false;
-  bool reset_attention_mask = false;
-  bool eod_mask_loss = false;
-  bool create_attention_mask = true;
-  bool create_compressed_eod_mask = false;
-  int64_t eod_pad_length = 128;  // most documents in a sample
-  bool drop_last_partial_validation_sequence = true;
-  bool add_extra_token_to_sequence = true;
-  int64_t eod = -1;  // -1: none
-  int64_t pad = -1;
-
-  bool operator==(const DatasetConfig&) const = default;
-};
-
-/// A step of an HFDataLoader: its arguments as text, by name, a single value as a list of one.
-struct DataHandler {
-  std::string type;
-  std::map<std::string, std::vector<std::string>> args;
-
-  bool operator==(const DataHandler&) const = default;
-};
-
-struct DataloaderConfig {
-  std::string type;  // BlendedMegatronDatasetDataLoader or HFDataLoader; empty: not given
-  std::string datasets_type = "GPTDataset";
-  std::vector<int64_t> sizes;  // samples asked of train, valid, test; empty: not given
-  std::vector<std::string> column_names = {"input_ids", "labels"};
-  bool shuffle = false;  // an order of (data seed) on top of the index's own
-  DatasetConfig config;
-
-  // HFDataLoader alone; token files are made of its rows before the first step.
-  std::string load_func = "load_dataset";  // load_dataset, load_from_disk
-  std::optional<std::string> path;         // json, csv, parquet, arrow, text
-  std::optional<std::vector<std::string>> data_files;
-  std::optional<std::string> data_dir;
-  std::optional<std::string> dataset_path;  // of load_from_disk
-  std::optional<std::string> part;          // key `split`: only train
-  std::vector<DataHandler> handler;         // in the order in which they are applied
-  std::optional<std::string> tokenizer;     // a folder or a tokenizer.json
-  std::optional<std::string> chat_template;
-  std::string packing;                      // empty: a row a conversation; pack, truncate
-  std::string too_long = "cut";             // cut, drop
-  int64_t seq_length = 0;                   // tokens of a row; resolved into config.seq_length
-  bool streaming = false;                   // rows are read as they come; `size` of them
-  int64_t size = 0;                         // rows of a stream; 0: all
-  bool create_attention_mask = false;       // documents of a packed row do not see each other
-  bool create_compressed_eod_mask = false;  // the same
-
-  bool operator==(const DataloaderConfig&) const = default;
-};
-
-struct TrainDatasetConfig {
-  bool drop_remainder = true;
-  bool balance_enabled = false;  // deal the micro-batches of an update by their attention work
-  DataloaderConfig dataloader;
-
-  bool operator==(const TrainDatasetConfig&) const = default;
-};
-
-/// One set of `eval_dataset`, which is a single one or a list. Named in metrics and on the console.
-struct EvalDatasetConfig {
-  std::string name = "valid";
-  DataloaderConfig dataloader;
-
-  bool operator==(const EvalDatasetConfig&) const = default;
 };
 
 /// Layer specs are strings "n" or "a-b", ascending and disjoint; MTP layers follow the decoder's.
