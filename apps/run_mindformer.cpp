@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "tessera/launcher/engine.h"
+#include "tessera/launcher/flags/script_arguments.h"
 #include "tessera/launcher/program_main.h"
-#include "tessera/launcher/script_arguments.h"
 
 namespace {
 

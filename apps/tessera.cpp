@@ -4,7 +4,7 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/launcher/flag_hint.h"
+#include "tessera/launcher/flags/flag_hint.h"
 #include "tessera/launcher/launch.h"
 #include "tessera/launcher/program_main.h"
 

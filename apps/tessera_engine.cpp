@@ -9,7 +9,7 @@
 #include "tessera/checkpoint/inspect.h"
 #include "tessera/config/load.h"
 #include "tessera/launcher/engine.h"
-#include "tessera/launcher/engine_flags.h"
+#include "tessera/launcher/flags/engine_flags.h"
 #include "tessera/launcher/program_main.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/parity.h"

@@ -16,7 +16,7 @@
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
 #include "tessera/layout/model_spec.h"
-#include "tessera/layout/newton_schulz_steps.h"
+#include "tessera/layout/updates/newton_schulz_steps.h"
 #include "tessera/optim/newton_schulz.h"
 #include "tessera/optim/optimizers.h"
 

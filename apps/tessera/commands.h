@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/launcher/flags.h"
+#include "tessera/launcher/flags/flags.h"
 
 namespace tessera {
 

@@ -11,7 +11,7 @@
 #include "tessera/data/preprocess.h"
 #include "tessera/data/tokenizer.h"
 #include "tessera/launcher/engine.h"
-#include "tessera/launcher/engine_flags.h"
+#include "tessera/launcher/flags/engine_flags.h"
 
 namespace tessera {
 namespace {

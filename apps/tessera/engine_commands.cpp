@@ -4,7 +4,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/engine.h"
-#include "tessera/launcher/engine_flags.h"
+#include "tessera/launcher/flags/engine_flags.h"
 #include "tessera/planner/plan.h"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/launcher/engine_flags.h"
+#include "tessera/launcher/flags/engine_flags.h"
 #include "tessera/launcher/preflight.h"
 #include "tessera/planner/plan.h"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/layout/moment_batches.h"
+#include "tessera/layout/updates/moment_batches.h"
 #include "tessera/nn/kernels/moment_codes.h"
 #include "tessera/storage/name_lists.h"
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tessera/launcher/reach.h"
+#include "tessera/launcher/hosts/reach.h"
 
 namespace tessera {
 namespace {

@@ -12,9 +12,9 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/connection.h"
+#include "tessera/launcher/hosts/port.h"
+#include "tessera/launcher/hosts/reach.h"
 #include "tessera/launcher/node_link.h"
-#include "tessera/launcher/port.h"
-#include "tessera/launcher/reach.h"
 
 namespace tessera {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "tessera/launcher/hosts/port.h"
 #include "tessera/launcher/job_secret.h"
-#include "tessera/launcher/port.h"
 #include "tessera/launcher/worker_group.h"
 
 namespace tessera {

@@ -11,7 +11,7 @@
 
 #include "tessera/comm/process_group.h"
 #include "tessera/comm/sharded_param.h"
-#include "tessera/layout/matrix_deal.h"
+#include "tessera/layout/updates/matrix_deal.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "tessera/layout/moment_batches.h"
+#include "tessera/layout/updates/moment_batches.h"
 #include "tessera/nn/kernels/moment_codes.h"
 #include "tessera/nn/kernels/philox.h"
 

@@ -15,8 +15,8 @@
 #include "tessera/comm/sharded_param.h"
 #include "tessera/comm/state_tensor.h"
 #include "tessera/config/config.h"
-#include "tessera/layout/moment_blocks.h"
-#include "tessera/layout/moment_type.h"
+#include "tessera/layout/updates/moment_blocks.h"
+#include "tessera/layout/updates/moment_type.h"
 
 namespace tessera {
 

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "tessera/config/optimizer_kind.h"
-#include "tessera/layout/clipped_heads.h"
-#include "tessera/layout/newton_schulz_steps.h"
+#include "tessera/layout/updates/clipped_heads.h"
+#include "tessera/layout/updates/newton_schulz_steps.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/clip_heads.h"
 #include "tessera/optim/newton_schulz.h"

@@ -2,7 +2,6 @@
 #include <map>
 
 #include "tessera/layout/placement.h"
-#include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/expert_plan.h"
 #include "tessera/planner/flops.h"
@@ -12,7 +11,8 @@
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
-#include "tessera/planner/traffic_plan.h"
+#include "tessera/planner/traffic/activation_traffic.h"
+#include "tessera/planner/traffic/traffic_plan.h"
 #include "tessera/rules/derive.h"
 
 namespace tessera {

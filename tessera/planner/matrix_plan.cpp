@@ -5,7 +5,7 @@
 #include "tessera/config/cpu_features.h"
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/dtypes.h"
-#include "tessera/layout/newton_schulz_steps.h"
+#include "tessera/layout/updates/newton_schulz_steps.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tessera/config/config.h"
-#include "tessera/layout/matrix_deal.h"
 #include "tessera/layout/parallel_dims.h"
+#include "tessera/layout/updates/matrix_deal.h"
 #include "tessera/planner/plan.h"
 #include "tessera/planner/stage_units.h"
 

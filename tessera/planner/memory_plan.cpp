@@ -4,9 +4,9 @@
 
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/resharding.h"
-#include "tessera/planner/held_elements.h"
 #include "tessera/planner/moment_plan.h"
 #include "tessera/planner/step_memory.h"
+#include "tessera/planner/tapes/held_elements.h"
 #include "tessera/planner/weight_groups.h"
 
 namespace tessera {

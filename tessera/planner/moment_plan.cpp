@@ -6,10 +6,10 @@
 #include "tessera/base/error.h"
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/dtypes.h"
-#include "tessera/layout/moment_batches.h"
-#include "tessera/layout/moment_blocks.h"
-#include "tessera/layout/moment_type.h"
 #include "tessera/layout/placement.h"
+#include "tessera/layout/updates/moment_batches.h"
+#include "tessera/layout/updates/moment_blocks.h"
+#include "tessera/layout/updates/moment_type.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tessera/layout/resharding.h"
-#include "tessera/planner/call_tapes.h"
+#include "tessera/planner/tapes/call_tapes.h"
 #include "tessera/planner/weight_groups.h"
 
 namespace tessera {

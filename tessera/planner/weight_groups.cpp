@@ -2,7 +2,7 @@
 
 #include "tessera/base/message_size.h"
 #include "tessera/layout/dtypes.h"
-#include "tessera/planner/held_elements.h"
+#include "tessera/planner/tapes/held_elements.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include "tessera/config/fields/field.h"
 #include "tessera/config/fields/lr_schedule_keys.h"
 #include "tessera/config/suggest.h"
-#include "tessera/layout/clipped_heads.h"
+#include "tessera/layout/updates/clipped_heads.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {

@@ -14,7 +14,7 @@
 #include "tessera/comm/devices/rank_device.h"
 #include "tessera/comm/processes/process_world.h"
 #include "tessera/comm/threads/run_ranks.h"
-#include "tessera/launcher/host_facts.h"
+#include "tessera/launcher/hosts/host_facts.h"
 #include "tessera/launcher/rank_page.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/open_training_data.h"

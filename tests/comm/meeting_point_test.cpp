@@ -8,7 +8,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "tessera/base/error.h"
-#include "tessera/launcher/reach.h"
+#include "tessera/launcher/hosts/reach.h"
 #include "tests/comm/process_ranks.h"
 #include "tests/support/strangers.h"
 

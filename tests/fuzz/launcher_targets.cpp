@@ -3,8 +3,8 @@
 #include <map>
 
 #include "tessera/base/error.h"
-#include "tessera/launcher/msrun_flags.h"
-#include "tessera/launcher/script_arguments.h"
+#include "tessera/launcher/flags/msrun_flags.h"
+#include "tessera/launcher/flags/script_arguments.h"
 #include "tessera/launcher/worker_environment.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"

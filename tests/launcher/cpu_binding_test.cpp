@@ -1,4 +1,4 @@
-#include "tessera/launcher/cpu_binding.h"
+#include "tessera/launcher/hosts/cpu_binding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tessera/launcher/flags.h"
+#include "tessera/launcher/flags/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tessera/base/error.h"
-#include "tessera/launcher/engine_flags.h"
+#include "tessera/launcher/flags/engine_flags.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/launcher/host_facts.h"
+#include "tessera/launcher/hosts/host_facts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/launcher/msrun_flags.h"
+#include "tessera/launcher/flags/msrun_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

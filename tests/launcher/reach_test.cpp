@@ -1,4 +1,4 @@
-#include "tessera/launcher/reach.h"
+#include "tessera/launcher/hosts/reach.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tessera/launcher/script_arguments.h"
+#include "tessera/launcher/flags/script_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

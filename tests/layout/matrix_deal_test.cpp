@@ -1,4 +1,4 @@
-#include "tessera/layout/matrix_deal.h"
+#include "tessera/layout/updates/matrix_deal.h"
 
 #include <gtest/gtest.h>
 

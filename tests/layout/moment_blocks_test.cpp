@@ -1,12 +1,12 @@
-#include "tessera/layout/moment_blocks.h"
+#include "tessera/layout/updates/moment_blocks.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "tessera/layout/moment_batches.h"
-#include "tessera/layout/moment_type.h"
+#include "tessera/layout/updates/moment_batches.h"
+#include "tessera/layout/updates/moment_type.h"
 
 namespace tessera {
 namespace {

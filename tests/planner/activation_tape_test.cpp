@@ -1,4 +1,4 @@
-#include "tessera/planner/activation_tape.h"
+#include "tessera/planner/tapes/activation_tape.h"
 
 #include <gtest/gtest.h>
 

@@ -10,11 +10,11 @@
 #include "tessera/base/error.h"
 #include "tessera/config/load.h"
 #include "tessera/layout/model_spec.h"
-#include "tessera/planner/activation_traffic.h"
 #include "tessera/planner/memory_plan.h"
 #include "tessera/planner/pipeline_plan.h"
 #include "tessera/planner/stage_units.h"
-#include "tessera/planner/traffic_plan.h"
+#include "tessera/planner/traffic/activation_traffic.h"
+#include "tessera/planner/traffic/traffic_plan.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/launcher/host_facts.h"
+#include "tessera/launcher/hosts/host_facts.h"
 
 namespace tessera {
 

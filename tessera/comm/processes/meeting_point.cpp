@@ -18,7 +18,7 @@
 #include "tessera/base/log.h"
 #include "tessera/comm/process_group_impl.h"
 #include "tessera/comm/processes/local_address.h"
-#include "tessera/launcher/reach.h"
+#include "tessera/launcher/hosts/reach.h"
 
 namespace tessera {
 namespace {

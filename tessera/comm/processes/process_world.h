@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/comm/process_group.h"
-#include "tessera/launcher/host_facts.h"
+#include "tessera/launcher/hosts/host_facts.h"
 #include "tessera/launcher/job_secret.h"
 #include "tessera/launcher/rank_page.h"
 

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tessera/layout/moment_blocks.h"
+#include "tessera/layout/updates/moment_blocks.h"
 
 namespace tessera {
 

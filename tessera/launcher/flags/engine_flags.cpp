@@ -1,0 +1,138 @@
+#include "tessera/launcher/flags/engine_flags.h"
+
+#include "tessera/launcher/program_path.h"
+
+namespace tessera {
+namespace {
+
+Flag ranks_flag(RunFlags& flags) {
+  return {.name = "--ranks",
+          .value = "N",
+          .help = "ranks of this process, as threads (without: one; not as a worker)",
+          .target = &flags.ranks,
+          .least = 1};
+}
+
+Flag plant_flag(RunFlags& flags, FlagReader reader) {
+  return {.name = "--plant",
+          .value = "FAULT",
+          .help = "injects a fault into the layout, to see it found (below)",
+          .target = &flags.plant,
+          .reader = reader};
+}
+
+}  // namespace
+
+Flag config_flag(std::string& config) {
+  return {.name = "--config",
+          .value = "FILE",
+          .help = "the configuration, a YAML file",
+          .target = &config,
+          .required = true,
+          .path = true};
+}
+
+Flag override_flag(std::vector<std::string>& overrides) {
+  return {.name = "--set",
+          .value = "section.field=value",
+          .help = "replaces one value of the file; repeatable",
+          .target = &overrides};
+}
+
+std::vector<Flag> flags_of(TrainFlags& flags) {
+  return {
+      config_flag(flags.config),
+      ranks_flag(flags),
+      override_flag(flags.overrides),
+      {.name = "--dry-run",
+       .help = "checks and plans, trains nothing",
+       .target = &flags.dry_run,
+       .reader = FlagReader::kFront},
+      {.name = "--trace",
+       .value = "FILE",
+       .help = "writes a timeline of the run to this file",
+       .target = &flags.trace,
+       .path = true},
+      plant_flag(flags, FlagReader::kEngine),
+  };
+}
+
+std::vector<Flag> flags_of(ParityFlags& flags) {
+  return {
+      config_flag(flags.config),
+      ranks_flag(flags),
+      override_flag(flags.overrides),
+      {.name = "--steps",
+       .value = "N",
+       .help = "updates to compare",
+       .target = &flags.steps,
+       .least = 1},
+      {.name = "--dtype",
+       .value = "DTYPE",
+       .help = "of the model and the computation",
+       .target = &flags.dtype,
+       .legal = {"float64", "float32", "bfloat16"}},
+      plant_flag(flags, FlagReader::kBoth),
+      {.name = "--json", .help = "writes one JSON object", .target = &flags.json},
+  };
+}
+
+std::vector<Flag> flags_of(ExportFlags& flags) {
+  return {
+      {.name = "--checkpoint",
+       .value = "FOLDER",
+       .help = "a checkpoint, or the folder of several: what its pointer names",
+       .target = &flags.checkpoint,
+       .required = true,
+       .path = true},
+      {.name = "--output",
+       .value = "FOLDER",
+       .help = "folder to write; must not be there",
+       .target = &flags.output,
+       .required = true,
+       .path = true},
+      {.name = "--dtype",
+       .value = "DTYPE",
+       .help = "of all weights; without: as they are stored",
+       .target = &flags.dtype,
+       .legal = {"float64", "float32", "bfloat16", "float16"}},
+      {.name = "--tokenizer",
+       .value = "FOLDER",
+       .help = "whose tokenizer files are copied; without: the run's",
+       .target = &flags.tokenizer,
+       .path = true},
+      {.name = "--shard-bytes",
+       .value = "N",
+       .help = "largest file",
+       .target = &flags.shard_bytes,
+       .least = 1},
+  };
+}
+
+std::vector<Flag> flags_of(InspectFlags& flags) {
+  return {
+      {.name = "path",
+       .help = "a .bin/.idx pair, with or without the ending; a checkpoint or the folder of "
+               "several; a Hugging Face folder; a .safetensors file",
+       .target = &flags.path,
+       .required = true,
+       .path = true},
+      {.name = "--verify",
+       .help = "reads every token, or every byte of every file",
+       .target = &flags.verify},
+      {.name = "--eod",
+       .value = "ID",
+       .help = "counts this id of a token file (with --verify)",
+       .target = &flags.eod,
+       .reader = FlagReader::kFront},
+  };
+}
+
+std::vector<std::string> engine_command(const std::string& command,
+                                        const std::vector<Flag>& flags) {
+  std::vector<std::string> list = {sibling_program("tessera-engine"), command};
+  for (std::string& argument : engine_arguments(flags)) list.push_back(std::move(argument));
+  return list;
+}
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+#include "tessera/planner/tapes/call_tapes.h"
+
+#include <algorithm>
+
+#include "tessera/base/box.h"
+#include "tessera/layout/size_choices.h"
+#include "tessera/planner/tapes/tape_parts.h"
+
+namespace tessera {
+namespace {
+
+using Tensor = ActivationTape::Tensor;
+
+}  // namespace
+
+CallTapes::CallTapes(const Config& config, const ParallelDims& dims, const BatchPlan& batch,
+                     int64_t rank)
+    : config_(config),
+      model_(config.model),
+      dims_(dims),
+      sizes_(config, dims, batch, rank),
+      recompute_(config),
+      vocabulary_(
+          part_of(config.model.vocab_size, dims.tp, dims.index_on(Axis::kTp, rank)).size()) {}
+
+int64_t CallTapes::batch_bytes() const {
+  // Ids, labels, positions, places and samples; the mask. Ids, labels, positions and mask of the
+  // tokens after the next.
+  const int64_t next = model_.num_nextn_predict_layers > 0 ? 3 * 8 + 1 : 0;
+  return sizes_.tokens * (5 * 8 + 1 + next);
+}
+
+int64_t CallTapes::rotary_bytes() const {
+  return sizes_.tokens * model_.rotary_dim() * size_of(model_.rotary_dtype);
+}
+
+Tensor CallTapes::embedding(ActivationTape& tape) const {
+  const TapeParts p{tape, model_, dims_, sizes_};
+  const int64_t hidden = model_.hidden_size;
+  ActivationTape::Operation look_up;
+  look_up.bytes = p.bytes(sizes_.tokens, hidden);
+  look_up.weight_gradient = p.bytes(vocabulary_, hidden);
+  if (dims_.tp == 1) {
+    if (sizes_.wide != sizes_.element) {
+      look_up.backward_extra = (sizes_.tokens + vocabulary_) * hidden * sizes_.wide;
+    }
+    return tape.add(look_up);
+  }
+  look_up.keeps = sizes_.tokens * 9;  // places in this rank's rows, and which are not
+  const Tensor rows = tape.add(look_up);
+  ActivationTape::Operation mask;
+  mask.inputs = {rows};
+  mask.bytes = p.bytes(sizes_.tokens, hidden);
+  const Tensor masked = tape.add(mask);
+  ActivationTape::Operation scatter;
+  scatter.inputs = {masked};
+  scatter.bytes = p.bytes(sizes_.slice, hidden);
+  const Tensor out = tape.add(scatter);
+  tape.end_scope(out);
+  return out;
+}
+
+Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
+  const TapeParts p{tape, model_, dims_, sizes_};
+  TapeModules modules(tape, recompute_, index);
+  const int64_t hidden = model_.hidden_size;
+  const int64_t bytes = p.bytes(sizes_.slice, hidden);
+  const auto dropped = [&](Tensor y) {
+    if (model_.hidden_dropout == 0) return y;
+    ActivationTape::Operation o;
+    o.inputs = {y};
+    o.bytes = bytes;
+    o.forward_extra = o.backward_extra = bytes + sizes_.slice * hidden;  // scaled; the mask
+    return tape.add(o);
+  };
+  const auto normed = [&](NormPlace place, Tensor in) {
+    if (!model_.norm_at(place)) return in;
+    return modules(norm_module(place), [&] { return p.norm(in, sizes_.slice, hidden, hidden); });
+  };
+  const Tensor y = normed(NormPlace::kBeforeAttention, x);
+  Tensor attended = model_.has_latent_attention()
+                        ? latent_attention_tape(p, modules, config_.parallelism, y)
+                        : attention_tape(p, modules, config_.parallelism, y);
+  attended = normed(NormPlace::kAfterAttention, attended);
+  const Tensor middle = p.sum(x, dropped(attended), bytes);
+  tape.end_scope(middle);
+  const Tensor z = normed(NormPlace::kBeforeMlp, middle);
+  Tensor fed = model_.is_moe_layer(index) ? experts_tape(p, modules, z) : mlp_tape(p, modules, z);
+  fed = normed(NormPlace::kAfterMlp, fed);
+  const Tensor out = p.sum(middle, dropped(fed), bytes);
+  tape.end_scope(out);
+  return out;
+}
+
+Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
+  const TapeParts p{tape, model_, dims_, sizes_};
+  const LocalSizes& s = sizes_;
+  const int64_t hidden = model_.hidden_size;
+  const bool cut = dims_.tp > 1;
+  const bool loss_parallel = config_.parallelism.enable_loss_parallel;
+  const Tensor y = p.norm(x, s.slice, hidden, hidden);
+  const Tensor all = p.gather(y, hidden);
+  const int64_t whole = model_.vocab_size;
+  const int64_t own = vocabulary_;
+  const int64_t chunk = std::min(
+      s.tokens,
+      loss_chunk_tokens(s.tokens, cut && !loss_parallel ? whole : own, model_.chunk_loss_num, cut));
+
+  ActivationTape::Operation loss;
+  loss.inputs = {all};
+  loss.bytes = s.wide;
+  loss.forward_extra = s.tokens * 16;  // weights of the labels
+  if (!cut && chunk >= s.tokens) {
+    loss.saved = {all};
+    loss.keeps = p.bytes(s.tokens, own);  // the logits, then their gradient
+    loss.weight_gradient = p.bytes(own, hidden);
+  } else {
+    loss.makes_gradients = true;
+    loss.keeps = p.bytes(s.tokens + own, hidden);
+    loss.weight_gradient = p.bytes(own, hidden);
+    // Gradients of the weights are summed in the wide type, then rounded.
+    if (s.wide != s.element) loss.forward_extra += own * hidden * s.wide;
+    int64_t logits = p.bytes(chunk, own);
+    if (!cut) {
+      loss.forward_extra +=
+          logits + (s.wide != s.element ? p.bytes(own, hidden) : 0);  // a chunk's share
+    } else {
+      // Probabilities are made in the logits' place, or beside it in the wide type.
+      if (!loss_parallel) {
+        logits += p.bytes(chunk, own) + 2 * p.bytes(chunk, whole);
+      } else if (s.wide != s.element) {
+        logits += chunk * own * s.wide;
+      }
+      const int64_t share = s.wide != s.element ? p.bytes(own, hidden) : 0;  // of a chunk
+      loss.forward_extra +=
+          std::max(logits, p.bytes(chunk, own) + std::max(share, p.bytes(chunk, hidden)));
+    }
+  }
+  const Tensor out = tape.add(loss);
+  tape.end_scope(out);
+  return out;
+}
+
+Tensor CallTapes::prediction(ActivationTape& tape, int64_t index, Tensor x) const {
+  const TapeParts p{tape, model_, dims_, sizes_};
+  const int64_t hidden = model_.hidden_size;
+  const int64_t slice = sizes_.slice;
+  const Tensor state = p.norm(x, slice, hidden, hidden);
+  const Tensor embedded = embedding(tape);
+  ActivationTape::Operation join;
+  join.inputs = {p.norm(embedded, slice, hidden, hidden), p.norm(state, slice, hidden, hidden)};
+  join.bytes = p.bytes(slice, 2 * hidden);
+  const Tensor projected = p.linear(tape.add(join), slice, 2 * hidden, hidden);
+  const Tensor out = layer(tape, index, projected);
+  const Tensor loss = head(tape, p.norm(out, slice, hidden, hidden));
+  ActivationTape::Operation pass;  // the state goes on, the loss is an end
+  pass.inputs = {x, loss};
+  pass.view_of = x;
+  pass.passes_gradient = true;
+  pass.gradient = p.bytes(slice, hidden);
+  return tape.add(pass);
+}
+
+CallMemory CallTapes::measure(const ModelUnit& unit) const {
+  const int64_t stream = sizes_.slice * model_.hidden_size * sizes_.element;
+  const bool is_embedding = unit.kind == ModelUnit::Kind::kEmbedding;
+  ActivationTape tape(is_embedding ? 0 : stream);
+  Tensor out = 0;
+  switch (unit.kind) {
+    case ModelUnit::Kind::kEmbedding: out = embedding(tape); break;
+    case ModelUnit::Kind::kHead: out = head(tape, tape.input()); break;
+    case ModelUnit::Kind::kLayer:
+      out = unit.layer < model_.num_hidden_layers ? layer(tape, unit.layer, tape.input())
+                                                  : prediction(tape, unit.layer, tape.input());
+  }
+  return tape.measure(out, unit.kind == ModelUnit::Kind::kLayer && recompute_.whole(unit.layer));
+}
+
+}  // namespace tessera

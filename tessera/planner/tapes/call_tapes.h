@@ -1,0 +1,48 @@
+#pragma once
+
+// What the calls of a model keep for their backward and need meanwhile, on one rank. Follows what
+// the layers of nn/ and their parallel versions do, operation by operation; a test holds it to what
+// runs allocate.
+
+#include <cstdint>
+
+#include "tessera/config/config.h"
+#include "tessera/layout/batch_plan.h"
+#include "tessera/layout/parallel_dims.h"
+#include "tessera/layout/recompute_plan.h"
+#include "tessera/planner/model_units.h"
+#include "tessera/planner/tapes/activation_tape.h"
+#include "tessera/planner/tapes/local_sizes.h"
+
+namespace tessera {
+
+class CallTapes {
+ public:
+  CallTapes(const Config& config, const ParallelDims& dims, const BatchPlan& batch, int64_t rank);
+
+  /// Of the call of a unit, which may use weights of others: a head that of the embedding, a layer
+  /// for multi-token prediction both. A unit that only holds a copy has no call.
+  CallMemory measure(const ModelUnit& unit) const;
+
+  /// Of the arrays of one micro-batch that every call reads, and of its rotary tables, which are
+  /// made with its first forward.
+  int64_t batch_bytes() const;
+  int64_t rotary_bytes() const;
+
+ private:
+  using Tensor = ActivationTape::Tensor;
+
+  Tensor embedding(ActivationTape& tape) const;
+  Tensor layer(ActivationTape& tape, int64_t index, Tensor x) const;
+  Tensor head(ActivationTape& tape, Tensor x) const;
+  Tensor prediction(ActivationTape& tape, int64_t index, Tensor x) const;
+
+  const Config& config_;
+  const ModelConfig& model_;
+  ParallelDims dims_;
+  LocalSizes sizes_;
+  RecomputePlan recompute_;
+  int64_t vocabulary_ = 0;  // rows of this rank
+};
+
+}  // namespace tessera
