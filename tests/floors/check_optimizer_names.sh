@@ -3,12 +3,12 @@
 # (tessera/config/optimizer_kind.cpp, tessera/optim/optimizers.cpp). Usage: check_optimizer_names.sh <repository root>
 #
 # Refused outside the rows: a literal that is the name of an optimizer, and a comparison of optimizer.type with any
-# literal. One line may have a name: the default of optimizer.type in tessera/config/config.h.
+# literal. One line may have a name: the default of optimizer.type in tessera/config/optimizer_config.h.
 set -euo pipefail
 cd "$1"
 rows=tessera/config/optimizer_kind.cpp
 makers=tessera/optim/optimizers.cpp
-default='^tessera/config/config\.h:[0-9]+:  std::string type = "[A-Za-z]+"; '
+default='^tessera/config/optimizer_config\.h:[0-9]+:  std::string type = "[A-Za-z]+"; '
 
 names=$(grep -ohE '\.name = "[^"]+"' "$rows" | grep -oE '"[^"]+"' | sort -u)
 [[ -n "$names" ]] || { echo "optimizer names: no rows in $rows" >&2; exit 1; }
