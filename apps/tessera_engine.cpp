@@ -1,15 +1,20 @@
 // The program that holds libtorch: trains, proves, exports. The front (`tessera`) checks file and
 // flags in milliseconds, says all there is to say about them, and then becomes this one.
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/hf_export.h"
 #include "tessera/checkpoint/inspect.h"
+#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
+#include "tessera/generate/generation_config.h"
+#include "tessera/generate/run_generation.h"
 #include "tessera/launcher/engine.h"
 #include "tessera/launcher/flags/engine_flags.h"
+#include "tessera/launcher/hosts/host_facts.h"
 #include "tessera/launcher/program_main.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/parity.h"
@@ -73,6 +78,43 @@ int inspect(const InspectFlags& flags) {
   return static_cast<int>(ExitCode::kDone);
 }
 
+GenerationRun run_of(const GenerateFlags& flags) {
+  GenerationRun run;
+  const ModelSource source{flags.model, flags.checkpoint, flags.config, flags.dtype};
+  run.config = generation_config(source, flags.overrides, flags.ranks.value_or(1));
+  run.tokenizer = flags.tokenizer;
+  if (!flags.chat.empty()) run.chat = flags.chat == "auto" ? "" : flags.chat;
+  if (!flags.prompt.empty() && !flags.input.empty()) {
+    throw ConfigError("--prompt and --input: one of them");
+  }
+  if (!flags.prompt.empty()) run.prompts = {{flags.prompt, {}, std::nullopt}};
+  if (!flags.input.empty()) run.prompts = read_prompts(flags.input);
+  SamplingOptions& sampling = run.options.sampling;
+  sampling.temperature = flags.temperature;
+  sampling.top_k = flags.top_k;
+  sampling.top_p = flags.top_p;
+  sampling.min_p = flags.min_p;
+  sampling.repetition_penalty = flags.repetition_penalty;
+  sampling.seed = static_cast<uint64_t>(flags.seed);
+  if (flags.top_p <= 0) throw ConfigError("--top-p: must be above 0");
+  if (flags.repetition_penalty <= 0) throw ConfigError("--repetition-penalty: must be above 0");
+  run.options.max_new_tokens = flags.max_new_tokens;
+  run.options.batch_size = flags.batch_size;
+  run.stop_texts = flags.stop;
+  run.output = flags.output;
+  return run;
+}
+
+int generate_texts(const GenerateFlags& flags) {
+  const GenerationRun run = run_of(flags);
+  const auto ranks = static_cast<int>(flags.ranks.value_or(1));
+  RankOptions options;
+  options.threads_per_rank = std::max(1, usable_cores(own_host_facts(0)) / ranks);
+  run_ranks(
+      ranks, [&](const ProcessGroup& world) { run_generation(run, world); }, options);
+  return static_cast<int>(ExitCode::kDone);
+}
+
 template <typename Flags>
 int run_command(const std::string& name, const std::vector<std::string>& arguments,
                 int (*command)(const Flags&)) {
@@ -88,6 +130,7 @@ int engine_main(const std::vector<std::string>& arguments) {
   if (name == "train") return run_command(name, rest, train);
   if (name == "parity") return run_command(name, rest, parity);
   if (name == "export") return run_command(name, rest, export_checkpoint);
+  if (name == "generate") return run_command(name, rest, generate_texts);
   if (name == "inspect") return run_command(name, rest, inspect);
   throw ConfigError("tessera-engine " + name + ": is started by tessera, not by hand");
 }

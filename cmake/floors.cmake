@@ -64,3 +64,4 @@ if(TARGET tessera_checkpoint)  # a checkpoint says which version wrote it
   target_compile_definitions(tessera_checkpoint PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
 endif()
 tessera_floor(train TORCH FLOORS parallel optim checkpoint ${floor_4})
+tessera_floor(generate TORCH FLOORS train parallel optim checkpoint ${floor_4})

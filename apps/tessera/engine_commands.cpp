@@ -91,4 +91,22 @@ Command export_command() {
       }};
 }
 
+Command generate_command() {
+  const auto flags = std::make_shared<GenerateFlags>();
+  return {
+      "generate", "writes: answers to prompts, from a folder or a checkpoint", flags_of(*flags),
+      "Examples:\n"
+      "  tessera generate --model FOLDER --prompt 'Once upon a time' --max-new-tokens 100\n"
+      "  tessera generate --model FOLDER --chat auto\n"
+      "  tessera generate --checkpoint output/checkpoint --tokenizer byte --prompt 'The '\n"
+      "  tessera generate --model FOLDER --input prompts.jsonl --output answers.jsonl \\\n"
+      "    --ranks 2 --set parallelism.tensor_parallel=2",
+      [flags]() -> int {
+        if (world_of_process(std::nullopt).worker) {
+          throw ConfigError("generate runs all ranks in one process: start it once, with --ranks");
+        }
+        become_engine(engine_command("generate", flags_of(*flags)), WorldOfProcess{});
+      }};
+}
+
 }  // namespace tessera

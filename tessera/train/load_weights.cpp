@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include "tessera/checkpoint/hf_load.h"
+#include "tessera/checkpoint/load.h"
 #include "tessera/layout/model_spec.h"
+#include "tessera/storage/published_weights.h"
 
 namespace tessera {
 
@@ -20,6 +22,15 @@ void load_hf_weights(ParallelModel& model, const Config& config, const std::stri
       param->value.copy_(weights.read_box(param->name, param->box, param->value.scalar_type()));
     }
   }
+}
+
+void load_weights(ParallelModel& model, const Config& config, const std::string& path,
+                  const DeviceMesh& mesh) {
+  if (holds_published_weights(path)) return load_hf_weights(model, config, path);
+  LoadOptions options;
+  options.path = path;
+  const OptimizerState none = {[](size_t) { return std::vector<StateTensor>{}; }};
+  load_checkpoint(options, model_spec(config.model), model.table, none, mesh);
 }
 
 }  // namespace tessera

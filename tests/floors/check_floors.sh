@@ -20,8 +20,9 @@ BEGIN {
   allowed["models"] = free " nn"
   allowed["parallel"] = allowed["optim"] = allowed["checkpoint"] = free " comm nn models"
   allowed["train"] = free " comm nn models parallel optim checkpoint"
+  allowed["generate"] = free " comm nn models parallel optim checkpoint train"
   allowed["apps"] = free
-  allowed["engine"] = free " comm nn models parallel optim checkpoint train"
+  allowed["engine"] = free " comm nn models parallel optim checkpoint train generate"
   torch_free = " " free " apps "
 }
 

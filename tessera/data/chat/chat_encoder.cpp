@@ -48,9 +48,33 @@ ChatEncoder::ChatEncoder(const std::string& tokenizer_path, const std::string& n
 }
 
 ChatTokens ChatEncoder::encode(const Conversation& conversation) const {
+  return encode(render_chat(name_, conversation, tokens_));
+}
+
+// An answer without content: what the template writes before it is the question's, what it writes
+// from there on is the answer's.
+std::vector<int32_t> ChatEncoder::encode_question(const Conversation& conversation) const {
+  Conversation with_answer = conversation;
+  with_answer.messages.push_back({"assistant", "", ""});
+  std::vector<Segment> segments = render_chat(name_, with_answer, tokens_);
+  while (!segments.empty() && !segments.back().counts) segments.pop_back();
+  while (!segments.empty() && segments.back().counts) segments.pop_back();
+  return encode(std::move(segments)).ids;
+}
+
+std::vector<int32_t> ChatEncoder::answer_ends() const {
+  std::vector<int32_t> ids;
+  const Conversation probe{{{"user", "", ""}, {"assistant", "", ""}}, std::nullopt};
+  for (const Segment& segment : render_chat(name_, probe, tokens_)) {
+    if (segment.is_token && segment.counts) ids.push_back(*tokenizer_.id_of(segment.text));
+  }
+  return ids;
+}
+
+ChatTokens ChatEncoder::encode(std::vector<Segment> segments) const {
   ChatTokens out;
   std::vector<Segment> run;  // texts between two tokens
-  for (Segment& segment : render_chat(name_, conversation, tokens_)) {
+  for (Segment& segment : segments) {
     if (!segment.is_token) {
       run.push_back(std::move(segment));
       continue;

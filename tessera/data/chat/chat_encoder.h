@@ -27,10 +27,15 @@ class ChatEncoder {
 
   /// Throws EncodeError, ConfigError (a token that the tokenizer has not).
   ChatTokens encode(const Conversation& conversation) const;
+  /// A conversation up to where the assistant's next answer begins.
+  std::vector<int32_t> encode_question(const Conversation& conversation) const;
+  /// The tokens with which the template ends an answer.
+  std::vector<int32_t> answer_ends() const;
   const JsonTokenizer& tokenizer() const { return tokenizer_; }
   const std::string& template_name() const { return name_; }
 
  private:
+  ChatTokens encode(std::vector<Segment> segments) const;
   void add_run(const std::vector<Segment>& run, ChatTokens& out) const;
   bool add_whole(const std::vector<Segment>& run, bool first, ChatTokens& out) const;
 

@@ -34,6 +34,30 @@ struct ExportFlags {
   uint64_t shard_bytes = 5'000'000'000;
 };
 
+/// Of generate. One of model, checkpoint and config is given.
+struct GenerateFlags {
+  std::string model;       // a Hugging Face folder
+  std::string checkpoint;  // one, or the folder of several
+  std::string config;      // a file whose checkpoint.load_path names the weights
+  std::vector<std::string> overrides;
+  std::optional<int64_t> ranks;
+  std::string prompt;
+  std::string input;  // a file of prompts
+  std::string output;
+  std::string chat;       // a chat template's name
+  std::string tokenizer;  // empty: the one beside the weights
+  std::string dtype = "float32";
+  int64_t max_new_tokens = 50;
+  int64_t batch_size = 8;
+  double temperature = 0.0;
+  int64_t top_k = 0;
+  double top_p = 1.0;
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;
+  int64_t seed = 42;
+  std::vector<std::string> stop;
+};
+
 struct InspectFlags {
   std::string path;
   bool verify = false;
@@ -47,6 +71,7 @@ std::vector<Flag> flags_of(TrainFlags& flags);
 std::vector<Flag> flags_of(ParityFlags& flags);
 std::vector<Flag> flags_of(ExportFlags& flags);
 std::vector<Flag> flags_of(InspectFlags& flags);
+std::vector<Flag> flags_of(GenerateFlags& flags);
 
 /// `tessera-engine <command> flags...`, with the path of the engine beside this program. Throws
 /// ConfigError when that is missing.

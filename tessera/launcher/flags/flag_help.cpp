@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "tessera/config/fields/field_type.h"
+#include "tessera/config/yaml/value.h"
 #include "tessera/launcher/flags/flags.h"
 
 namespace tessera {
@@ -18,6 +20,7 @@ struct DefaultText {
   std::string operator()(const std::string* text) const { return *text; }
   std::string operator()(const std::vector<std::string>*) const { return ""; }
   std::string operator()(const std::optional<int64_t>*) const { return ""; }
+  std::string operator()(const double* number) const { return write_float(*number); }
   template <typename Number>
   std::string operator()(const Number* number) const {
     return std::to_string(*number);

@@ -7,6 +7,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/config/expand_path.h"
+#include "tessera/config/fields/field_type.h"
+#include "tessera/config/yaml/value.h"
 #include "tessera/launcher/flags/flag_hint.h"
 
 namespace tessera {
@@ -160,6 +162,15 @@ class Reader {
     *target = number;
   }
 
+  void set(const Flag& flag, double* target, const std::string& value) {
+    const std::optional<double> number = parse_float(value);
+    if (!number || !(*number >= static_cast<double>(flag.least)) ||
+        !(*number <= static_cast<double>(flag.most))) {
+      return problem(flag.name + "=" + value + ": must be a number, " + range_text(flag));
+    }
+    *target = *number;
+  }
+
   void set(const Flag& flag, std::string* target, const std::string& value) {
     if (!flag.legal.empty() && std::ranges::find(flag.legal, value) == flag.legal.end()) {
       return problem(flag.name + "=" + value + ": legal are " + joined(flag.legal) +
@@ -217,6 +228,7 @@ struct Writer {
   void operator()(const std::optional<int64_t>* number) const {
     if (*number) append(list, flag, std::to_string(**number));
   }
+  void operator()(const double* number) const { append(list, flag, write_float(*number)); }
   template <typename Number>
   void operator()(const Number* number) const {
     append(list, flag, std::to_string(*number));
