@@ -25,6 +25,8 @@ Overrides with_dtype(Overrides list, const std::string& dtype) {
                           "layernorm_compute_dtype", "rotary_dtype"}) {
     list.push_back("model." + std::string(key) + "=" + dtype);
   }
+  // A router chooses in float32 at least, as it does in training.
+  if (dtype == "float64") list.push_back("model.moe_router_dtype=float64");
   return list;
 }
 
