@@ -1,20 +1,17 @@
 // The program that holds libtorch: trains, proves, exports. The front (`tessera`) checks file and
 // flags in milliseconds, says all there is to say about them, and then becomes this one.
 
-#include <algorithm>
 #include <filesystem>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/hf_export.h"
 #include "tessera/checkpoint/inspect.h"
-#include "tessera/comm/threads/run_ranks.h"
 #include "tessera/config/load.h"
 #include "tessera/generate/generation_config.h"
 #include "tessera/generate/run_generation.h"
 #include "tessera/launcher/engine.h"
 #include "tessera/launcher/flags/engine_flags.h"
-#include "tessera/launcher/hosts/host_facts.h"
 #include "tessera/launcher/program_main.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/parity.h"
@@ -39,7 +36,12 @@ Config checked_config(const RunFlags& flags, int64_t world) {
   return std::move(result.config);
 }
 
+int predict(const TrainFlags& flags);
+
 int train(const TrainFlags& flags) {
+  if (load_config(flags.config, flags.overrides).config.run_mode == "predict") {
+    return predict(flags);
+  }
   const WorldOfProcess world = world_of_process(flags.ranks);
   RunOptions options;
   options.worker = world.worker;
@@ -107,11 +109,36 @@ GenerationRun run_of(const GenerateFlags& flags) {
 
 int generate_texts(const GenerateFlags& flags) {
   const GenerationRun run = run_of(flags);
-  const auto ranks = static_cast<int>(flags.ranks.value_or(1));
-  RankOptions options;
-  options.threads_per_rank = std::max(1, usable_cores(own_host_facts(0)) / ranks);
-  run_ranks(
-      ranks, [&](const ProcessGroup& world) { run_generation(run, world); }, options);
+  WorldOptions world;
+  world.thread_ranks = flags.ranks.value_or(1);
+  run_world(run.config, world, nullptr,
+            [&](const ProcessGroup& ranks) { run_generation(run, ranks); });
+  return static_cast<int>(ExitCode::kDone);
+}
+
+// `run_mode: predict`.
+int predict(const TrainFlags& flags) {
+  const WorldOfProcess world = world_of_process(flags.ranks);
+  GenerationRun run;
+  run.config = generation_config({"", "", flags.config, ""}, flags.overrides, world.world);
+  const InferenceConfig& inference = run.config.inference;
+  run.prompts = prompts_of(inference);
+  run.options.sampling = {inference.repetition_penalty,
+                          inference.temperature,
+                          inference.top_k,
+                          inference.top_p,
+                          inference.min_p,
+                          static_cast<uint64_t>(inference.seed)};
+  run.options.max_new_tokens = inference.max_new_tokens;
+  run.options.batch_size = inference.batch_size;
+  run.stop_texts = inference.stop;
+  run.output = inference.output;
+  WorldOptions options;
+  options.worker = world.worker;
+  options.secret = JobSecret::of(process_environment());
+  options.thread_ranks = world.worker ? 1 : world.world;
+  run_world(run.config, options, world.worker ? RankPage::of_launcher() : nullptr,
+            [&](const ProcessGroup& ranks) { run_generation(run, ranks); });
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -22,7 +22,9 @@ template <typename Flags>
 int train(const TrainFlags& flags) {
   const WorldOfProcess world = world_of_process(flags.ranks);
   const Preflight checked = check_before_engine(flags.config, flags.overrides, world);
-  if (!flags.dry_run) become_engine_of("train", flags, world);
+  if (!flags.dry_run || checked.config.run_mode == "predict") {
+    become_engine_of("train", flags, world);
+  }
   if (world.reports_for_all()) {
     print_result(
         to_text(make_plan(checked.config, world.world, /*processes=*/false, checked.data)));

@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/config/load.h"
+#include "tessera/planner/weights_check.h"
 #include "tessera/rules/validate.h"
 #include "tessera/storage/checkpoint_choice.h"
 #include "tessera/storage/manifest.h"
@@ -35,10 +36,11 @@ void append(Overrides& list, const Overrides& more) {
 }
 
 ConfigResult of_folder(const ModelSource& source, const Overrides& overrides) {
-  Overrides all = with_dtype(
-      {"checkpoint.load_path=" + quoted(source.folder), "context.device_target=CPU"}, source.dtype);
+  const std::string text =
+      "checkpoint: {load_path: " + quoted(source.folder) + "}\ncontext: {device_target: CPU}\n";
+  Overrides all = with_dtype({}, source.dtype);
   append(all, overrides);
-  return load_config_text("{}", source.folder, ".", all);
+  return load_config_text(text, "--model", ".", all);
 }
 
 // The run's model; how it was cut is the run's own business.
@@ -61,13 +63,30 @@ ConfigResult of_checkpoint(const ModelSource& source, const Overrides& overrides
 
 // Sections that say nothing about a model that only writes.
 bool concerns_training(const std::string& field) {
-  constexpr std::array<std::string_view, 9> kSections = {
-      "train_dataset", "eval_dataset", "training",  "optimizer", "lr_scheduler",
-      "recompute",     "monitor",      "callbacks", "output_dir"};
+  constexpr std::array<std::string_view, 10> kSections = {
+      "train_dataset", "eval_dataset", "training",  "optimizer",  "lr_scheduler",
+      "recompute",     "monitor",      "callbacks", "output_dir", "run_mode"};
   return std::ranges::any_of(kSections, [&](std::string_view section) {
     return field == section || field.starts_with(std::string(section) + ".") ||
            field.starts_with(std::string(section) + "_");
   });
+}
+
+void throw_errors(std::vector<Issue> issues) {
+  std::erase_if(issues, [](const Issue& issue) {
+    return issue.severity != Severity::kError || concerns_training(issue.field);
+  });
+  if (has_errors(issues)) throw ConfigError(format_issues(issues));
+}
+
+// What lies where the weights should be says more than a model that could not be read from it.
+std::vector<Issue> weights_issues(const ConfigResult& result, bool is_read) {
+  WeightsCheck check = check_weights(result.config, result.provenance, is_read);
+  for (Issue& issue : check.absent) {
+    issue.severity = Severity::kError;
+    check.issues.push_back(std::move(issue));
+  }
+  return std::move(check.issues);
 }
 
 void refuse_what_is_not_built(const Config& config) {
@@ -89,13 +108,13 @@ Config generation_config(const ModelSource& source, const std::vector<std::strin
   ConfigResult result = !source.folder.empty()       ? of_folder(source, overrides)
                         : !source.checkpoint.empty() ? of_checkpoint(source, overrides)
                                                      : load_config(source.config, overrides);
-  std::vector<Issue> issues = result.issues;
-  if (!has_errors(issues)) issues = validate(result.config, result.provenance, world);
-  std::erase_if(issues, [](const Issue& issue) {
-    return issue.severity != Severity::kError || concerns_training(issue.field);
-  });
-  if (has_errors(issues)) throw ConfigError(format_issues(issues));
   refuse_what_is_not_built(result.config);
+  const bool is_read = result.ok();
+  throw_errors(weights_issues(result, is_read));
+  throw_errors(result.issues);
+  // The length is the run's own; a rule of training looks at it.
+  result.config.model.seq_length = 64 * result.config.parallelism.tensor_parallel;
+  throw_errors(validate(result.config, result.provenance, world));
   return std::move(result.config);
 }
 

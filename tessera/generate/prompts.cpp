@@ -79,6 +79,29 @@ Prompt prompt_of(const PromptRecord& record) {
   return {std::move(text), {}, record};
 }
 
+std::vector<Prompt> prompts_of(const InferenceConfig& inference) {
+  const std::string ending = fs::path(inference.output).extension();
+  if (ending != ".jsonl" && ending != ".json" && ending != ".txt" && !ending.empty()) {
+    throw ConfigError("inference.output = " + inference.output +
+                      ": must end in .jsonl, .json, .txt or nothing");
+  }
+  std::vector<Prompt> prompts;
+  for (const PromptRecord& record : inference.input_data) {
+    std::error_code error;
+    const bool is_file = record.input.empty() && fs::is_regular_file(record.instruction, error);
+    if (!is_file) {
+      prompts.push_back(prompt_of(record));
+      continue;
+    }
+    for (Prompt& prompt : read_prompts(record.instruction)) {
+      if (!prompt.record) prompt.record = PromptRecord{prompt.text, ""};
+      prompts.push_back(std::move(prompt));
+    }
+  }
+  if (prompts.empty()) throw ConfigError("inference.input_data: is needed: what is asked");
+  return prompts;
+}
+
 PromptEncoder::PromptEncoder(const std::string& tokenizer, const std::optional<std::string>& chat) {
   if (chat) {
     chat_.emplace(tokenizer, *chat);

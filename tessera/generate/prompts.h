@@ -26,6 +26,10 @@ struct Prompt {
 /// nothing. Throws ConfigError that names file and line.
 std::vector<Prompt> read_prompts(const std::string& path);
 
+/// The prompts of a file's section, those of the file that its text names included. Throws
+/// ConfigError when there are none, or where its output has an ending that is none of them.
+std::vector<Prompt> prompts_of(const InferenceConfig& inference);
+
 /// The instruction, and the input below it if there is one.
 Prompt prompt_of(const PromptRecord& record);
 

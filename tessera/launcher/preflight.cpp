@@ -38,6 +38,12 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
                     const PreflightOptions& options) {
   ConfigResult loaded = load_config(path, overrides, options.families);
   Preflight result;
+  if (options.to_run && loaded.config.run_mode == "predict") {
+    // Rules of training are not those of a model that only writes: the engine checks these.
+    result.issues = std::move(loaded.issues);
+    result.config = std::move(loaded.config);
+    return result;
+  }
   // Also after errors: what the rules say of the rest of the file is wanted in the same report.
   result.issues = validate(loaded, options.world, options.ranks_per_node, options.families);
   WeightsCheck weights = check_weights(loaded.config, loaded.provenance, result.ok());

@@ -83,6 +83,12 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
                             const OptimizerTable& optimizers) {
   std::vector<Issue> issues;
   Checker check(config, provenance, issues, families, optimizers);
+  if (config.run_mode == "predict") {
+    check.error("run_mode",
+                "predict trains nothing: `tessera train` answers its prompts, and "
+                "nothing else takes such a file",
+                "train");
+  }
   check_single_values(check);
   check_model(check);
   check_attention_kinds(check);

@@ -1,20 +1,13 @@
 #include "tessera/train/run.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
-#include "tessera/comm/devices/rank_device.h"
-#include "tessera/comm/processes/process_world.h"
-#include "tessera/comm/threads/run_ranks.h"
-#include "tessera/launcher/hosts/host_facts.h"
 #include "tessera/launcher/rank_page.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/open_training_data.h"
@@ -41,24 +34,8 @@ void end_after_a_step_on_signals() {
 
 int64_t first_rank(const RunOptions& options) { return options.worker ? options.worker->rank : 0; }
 
-// Threads of one operator of one rank: OMP_NUM_THREADS, else `fair`, its part of the cores.
-int threads_or(int fair) {
-  if (const char* given = std::getenv("OMP_NUM_THREADS")) return std::max(1, std::atoi(given));
-  return std::max(1, fair);
-}
-
 int64_t world_of(const RunOptions& options) {
   return options.worker ? options.worker->world : options.thread_ranks;
-}
-
-// `facts` are those of the hosts of all processes.
-at::Device device_of_rank(const Config& config, const RunOptions& options,
-                          const std::vector<HostFacts>& facts) {
-  const RankDevice chosen =
-      choose_device(config.context.device_target, facts, static_cast<int>(first_rank(options)),
-                    static_cast<int>(options.thread_ranks));
-  if (first_rank(options) == 0 && !chosen.choice.empty()) log_info(chosen.choice);
-  return chosen.device;
 }
 
 }  // namespace
@@ -103,41 +80,7 @@ int run_training(const Config& config, const RunOptions& options) {
     if (signal != 0) stopped = signal;
     if (!options.trace.empty()) write_trace(options.trace, timeline, world);
   };
-  if (options.worker) {
-    const WorkerEnvironment& worker = *options.worker;
-    ProcessWorldOptions world;
-    world.rank = static_cast<int>(worker.rank);
-    world.world = static_cast<int>(worker.world);
-    world.master_addr = worker.master_addr;
-    world.master_port = worker.master_port;
-    world.job = worker.job_id;
-    world.timeout_seconds = config.training.timeout_seconds;
-    world.secret = options.secret;
-    world.page = page;
-    world.choose_device = [&](const std::vector<HostFacts>& facts) {
-      const at::Device device = device_of_rank(config, options, facts);
-      if (device.is_cpu()) at::set_num_threads(threads_or(fair_threads(facts, world.rank)));
-      return device;
-    };
-    const ProcessGroup joined = join_process_world(world);
-    end_after_a_step_on_signals();
-    rank_main(joined);
-  } else {
-    const HostFacts host = own_host_facts(cuda_devices());
-    const at::Device device = device_of_rank(config, options, {host});
-    if (device.is_cpu()) {
-      RankOptions ranks;
-      ranks.threads_per_rank =
-          threads_or(usable_cores(host) / static_cast<int>(options.thread_ranks));
-      ranks.group.timeout =
-          std::chrono::milliseconds(static_cast<int64_t>(1e3 * config.training.timeout_seconds));
-      run_ranks(static_cast<int>(options.thread_ranks), rank_main, ranks);
-    } else {
-      ProcessWorldOptions alone;
-      alone.choose_device = [&](const std::vector<HostFacts>&) { return device; };
-      rank_main(join_process_world(alone));
-    }
-  }
+  run_world(config, options, page, rank_main, end_after_a_step_on_signals);
   if (stopped != 0) {
     if (writer)
       log_warning(detail::concat("ended by signal ", stopped.load(), " after a whole step"));

@@ -2,21 +2,15 @@
 
 // Training and proving as the programs do it: threads or processes, signals, files.
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "tessera/config/config.h"
-#include "tessera/launcher/job_secret.h"
-#include "tessera/launcher/worker_environment.h"
 #include "tessera/train/faults.h"
+#include "tessera/train/run_world.h"
 
 namespace tessera {
 
-struct RunOptions {
-  int64_t thread_ranks = 1;                 // without `worker`: ranks as threads of this process
-  std::optional<WorkerEnvironment> worker;  // this process is one rank of several
-  JobSecret secret;                         // asked of the other workers, if it is set
+struct RunOptions : WorldOptions {
   Faults faults;
   std::string trace;  // file for the timelines of all ranks; empty: none
 };

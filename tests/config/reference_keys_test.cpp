@@ -44,7 +44,7 @@ const std::map<std::string, std::string>& reference_keys() {
        "create_attention_mask create_compressed_eod_mask eod_pad_length- "
        "compressed_eod_mask_length- drop_last_partial_validation_sequence- "
        "add_extra_token_to_sequence eod pad s3_cache_path-"},
-      {"", "use_remove_redundant_dataset- use_distribute_dataset- callbacks output_dir run_mode-"},
+      {"", "use_remove_redundant_dataset- use_distribute_dataset- callbacks output_dir run_mode"},
       {"model",
        "model_type architectures vocab_size seq_length hidden_size intermediate_size "
        "num_hidden_layers num_attention_heads num_key_value_heads head_dim hidden_act rms_norm_eps "

@@ -115,6 +115,17 @@ TEST_F(Chat, AnswersThatEqualTheQuestionCountOnlyWhereTheyAreAnswers) {
   EXPECT_GT(first, 20);
 }
 
+// What is asked is the conversation up to the tokens that would count.
+TEST_F(Chat, AQuestionEndsWhereItsAnswerBegins) {
+  const ChatTokens whole = encoder_.encode(one_turn("how?", "so"));
+  const auto first = std::ranges::find(whole.counts, 1) - whole.counts.begin();
+  const Conversation asked{{{"user", "how?", ""}}, std::nullopt};
+  EXPECT_EQ(encoder_.encode_question(asked),
+            (std::vector<int32_t>(whole.ids.begin(), whole.ids.begin() + first)));
+  EXPECT_EQ(encoder_.answer_ends(),
+            (std::vector<int32_t>{*encoder_.tokenizer().id_of("<|im_end|>")}));
+}
+
 TEST_F(Chat, ATokenDoesNotLieAcrossTheBeginOfAnAnswer) {
   // This tokenizer joins newlines: the template's and those that begin the answer.
   const fs::path made = folder_ / "joins";

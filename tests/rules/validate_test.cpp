@@ -101,7 +101,7 @@ TEST(Validate, SingleValues) {
               HasError("lora_config", "is not built"));
   EXPECT_THAT(check_base(8, {"train_dataset.dataloader.phase=eval"}),
               HasError("train_dataset.dataloader.phase", "must be train"));
-  EXPECT_THAT(check_base(8, {"run_mode=predict"}), HasError("run_mode", "must be train"));
+  EXPECT_THAT(check_base(8, {"run_mode=predict"}), HasError("run_mode", "trains nothing"));
   EXPECT_THAT(check_base(8, {"profiler.start_step=0"}),
               HasError("profiler.start_step", "must be at least 1"));
   EXPECT_THAT(check_base(8, {"model.layer_types=[full_attention, sliding_attention]"}),

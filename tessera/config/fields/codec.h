@@ -365,4 +365,47 @@ struct Codec<InitStdRule> {
   }
 };
 
+template <>
+struct Codec<PromptRecord> {
+  using Type = PromptRecord;
+  static std::string name() { return "dict of instruction and input"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (is_scalar(value, ScalarType::kString)) {
+      out.instruction = value.text;
+      return std::nullopt;
+    }
+    if (value.kind != Value::Kind::kMap) return must_be("str or " + name(), value);
+    for (const auto& entry : value.entries) {
+      std::string* target = entry.key == "instruction" ? &out.instruction
+                            : entry.key == "input"     ? &out.input
+                                                       : nullptr;
+      if (target == nullptr) return "has a key that is neither instruction nor input: " + entry.key;
+      if (Wrong wrong = Codec<std::string>::read(entry.value, *target)) {
+        return entry.key + " " + *wrong;
+      }
+    }
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) {
+    return "{instruction: " + write_string(value.instruction) +
+           ", input: " + write_string(value.input) + "}";
+  }
+};
+
+template <>
+struct Codec<PromptList> {
+  using Type = std::vector<PromptRecord>;
+  static std::string name() { return "str, dict, or list of these"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (value.kind == Value::Kind::kSequence) {
+      return read_list(value, out, Codec<PromptRecord>::read, name());
+    }
+    out.resize(1);
+    return Codec<PromptRecord>::read(value, out[0]);
+  }
+  static std::string write(const Type& value) {
+    return write_list(value, Codec<PromptRecord>::write);
+  }
+};
+
 }  // namespace tessera::codec

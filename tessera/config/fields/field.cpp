@@ -10,8 +10,9 @@ namespace tessera {
 const std::vector<Field>& all_fields() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> joined;
-    for (auto* table : {run_fields, parallelism_fields, optimizer_fields, dataset_fields,
-                        model_fields, moe_fields, memory_fields, observe_fields, unbuilt_fields}) {
+    for (auto* table :
+         {run_fields, parallelism_fields, optimizer_fields, dataset_fields, model_fields,
+          moe_fields, memory_fields, observe_fields, inference_fields, unbuilt_fields}) {
       std::ranges::copy(table(), std::back_inserter(joined));
     }
     return joined;

@@ -107,10 +107,11 @@ std::vector<Field> parallelism_fields();
 std::vector<Field> optimizer_fields();  // optimizer, lr_scheduler
 std::vector<Field> dataset_fields();
 std::vector<Field> model_fields();
-std::vector<Field> moe_fields();      // model: experts and multi-token prediction
-std::vector<Field> memory_fields();   // recompute, recompute_comm, swap
-std::vector<Field> observe_fields();  // monitor, profiler, callbacks, context, lora_config, top
-std::vector<Field> unbuilt_fields();  // all sections: keys of what is not built
+std::vector<Field> moe_fields();        // model: experts and multi-token prediction
+std::vector<Field> memory_fields();     // recompute, recompute_comm, swap
+std::vector<Field> observe_fields();    // monitor, profiler, callbacks, context, lora_config, top
+std::vector<Field> inference_fields();  // inference, run_mode
+std::vector<Field> unbuilt_fields();    // all sections: keys of what is not built
 
 }  // namespace tessera
 

@@ -113,6 +113,7 @@ template const FieldType& field_type<std::variant<int64_t, std::vector<int64_t>>
 template const FieldType& field_type<StringOrList>();
 template const FieldType& field_type<std::optional<StringOrList>>();
 template const FieldType& field_type<NormSelector>();
+template const FieldType& field_type<PromptList>();
 template const FieldType& field_type<AnyValue>();
 template const FieldType& field_type<TextOrAny>();
 template const FieldType& field_type<PackingText>();

@@ -43,6 +43,8 @@ struct SplitText {};
 struct HandlerList {};
 /// bool, str or list of str.
 struct NormSelector {};
+/// Prompts: a text, {instruction, input}, or a list of texts or of these.
+struct PromptList {};
 
 /// Defined for the types that Config holds, and for the readings of a member that its C++ type
 /// does not tell: LooseString for vector<string>, StringOrList, SplitText, NormSelector, TextOrAny,

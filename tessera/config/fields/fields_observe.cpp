@@ -58,7 +58,6 @@ std::vector<Field> observe_fields() {
                     "Folder of metrics.jsonl and the resolved config.yaml, relative to the "
                     "working directory.")
           .path_of_files(),
-      TESSERA_UNUSED_FIELD("run_mode", std::string, "Only train.").one_of("train"),
   };
 }
 

@@ -16,7 +16,6 @@ const std::vector<Part>& parts() {
   static const std::vector<Part> all = {
       {"low-rank adapters",
        {"lora_config", "checkpoint.save_trainable_only", "checkpoint.base_load_path"}},
-      {"generation", {"inference"}},
       {"validation", {"eval_dataset"}},
       {"optimizer states on the host", {"optimizer.swap"}},
       {"OrderedIndexDataLoader",

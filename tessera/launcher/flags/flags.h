@@ -15,8 +15,8 @@ namespace tessera {
 enum class FlagReader { kBoth, kFront, kEngine };
 
 struct Flag {
-  using Target = std::variant<bool*, int*, int64_t*, uint64_t*, std::optional<int64_t>*,
-                              double*, std::string*, std::vector<std::string>*>;
+  using Target = std::variant<bool*, int*, int64_t*, uint64_t*, std::optional<int64_t>*, double*,
+                              std::string*, std::vector<std::string>*>;
 
   std::string name{};   // "--config"; without dashes: an argument that stands alone, such as "path"
   std::string value{};  // what help calls its value: FILE; empty: a switch, which has none

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -119,6 +120,11 @@ int fair_threads(const std::vector<HostFacts>& facts, int rank) {
   }
   constexpr double kRounding = 1e-9;  // of a sum of parts
   return std::max(1, static_cast<int>(std::floor(cores + kRounding)));
+}
+
+int threads_or(int fair) {
+  if (const char* given = std::getenv("OMP_NUM_THREADS")) return std::max(1, std::atoi(given));
+  return std::max(1, fair);
 }
 
 HostPlace place_on_host(const std::vector<HostFacts>& facts, int rank) {

@@ -36,6 +36,9 @@ int usable_cores(const HostFacts& facts);
 /// its machine that may use it, a quota among the ranks of its group. At least 1.
 int fair_threads(const std::vector<HostFacts>& facts, int rank);
 
+/// Threads of one operator of one rank: OMP_NUM_THREADS, else `fair`, its part of the cores.
+int threads_or(int fair);
+
 /// The place of rank `rank` among the ranks of its container.
 struct HostPlace {
   int local_rank = 0;
