@@ -3,7 +3,7 @@
 #
 #   tools/fuzz.sh [TARGET...]    all targets, or those named
 #
-# FUZZ_SECONDS=60 is how long each is searched. What is found lies in build/fuzz/found; put it into
+# FUZZ_SECONDS=60 is how long each is searched, FUZZ_HANG=1 how many seconds an input may take (more beside other work). What is found lies in build/fuzz/found; put it into
 # tests/fuzz/corpus/TARGET, where the tests replay it. FUZZ_KEEP=1 adds the inputs that reached new code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +28,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$grown"
   log="$build/$target.log"
   # Leaks are looked for at the end, since the readers allocate much and a look takes long.
-  if TMPDIR=/dev/shm "$build/bin/fuzz_$target" "$grown" "$corpus" -dict="$build/words.dict" -max_total_time="$seconds" -timeout=1 \
+  if TMPDIR=/dev/shm "$build/bin/fuzz_$target" "$grown" "$corpus" -dict="$build/words.dict" -max_total_time="$seconds" -timeout="${FUZZ_HANG:-1}" \
     -rss_limit_mb=2048 -max_len=16384 -detect_leaks=0 -print_final_stats=1 \
     -artifact_prefix="$build/found/$target-" >"$log" 2>&1; then
     verdict=ok
