@@ -212,8 +212,7 @@ struct InferenceConfig {
   int64_t max_new_tokens = 50;
   int64_t batch_size = 8;
   std::string output = "inference_result.jsonl";
-  std::string input_file;  // input_data, when it is the path of a file
-  std::vector<PromptRecord> input_data;
+  std::vector<PromptRecord> input_data;  // a text alone may be the path of a file
   double temperature = 0.0;  // 0: greedy
   int64_t top_k = 0;         // 0: all
   double top_p = 1.0;

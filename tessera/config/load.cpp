@@ -17,6 +17,7 @@
 #include "tessera/config/resolve.h"
 #include "tessera/config/static_graph/convert.h"
 #include "tessera/config/yaml/disguised.h"
+#include "tessera/config/yaml/eval_items.h"
 #include "tessera/config/yaml/yaml_reader.h"
 
 namespace tessera {
@@ -256,6 +257,30 @@ class Loader {
   std::set<std::string_view> given_;
 };
 
+// A set is read as if it were what is trained on; what is found in it bears its own name.
+void load_eval_set(const EvalItem& set, const Value& root, const std::string& directory,
+                   const FamilyTable& families, const OptimizerTable& optimizers,
+                   ConfigResult& result) {
+  constexpr std::string_view kTrain = "train_dataset.";
+  Value own_root = root;
+  std::erase_if(own_root.entries,
+                [](const Value::Entry& entry) { return entry.key == "train_dataset"; });
+  own_root.entries.push_back({"train_dataset", root.source, set.as_train_dataset});
+  ConfigResult own;
+  Loader(directory, families, optimizers, own).load(own_root);
+  result.config.eval_dataset.push_back({set.name, own.config.train_dataset.dataloader});
+  for (Issue& issue : own.issues) {
+    if (!issue.field.starts_with(kTrain)) continue;
+    issue.field = set.path + "." + issue.field.substr(kTrain.size());
+    result.issues.push_back(std::move(issue));
+  }
+  for (const auto& [path, source] : own.provenance) {
+    if (path.starts_with(kTrain)) {
+      result.provenance[set.path + "." + path.substr(kTrain.size())] = source;
+    }
+  }
+}
+
 }  // namespace
 
 ConfigResult load_config_text(const std::string& text, const std::string& name,
@@ -282,7 +307,11 @@ ConfigResult load_config_text(const std::string& text, const std::string& name,
   for (const std::string& assignment : set_overrides) {
     apply_override(root, assignment, result.issues);
   }
+  const std::vector<EvalItem> sets = take_eval_items(root, result.issues);
   Loader(directory, families, optimizers, result).load(root);
+  for (const EvalItem& set : sets) {
+    load_eval_set(set, root, directory, families, optimizers, result);
+  }
   constexpr size_t kMostHints = 20;  // each looks through the text
   for (Issue& issue : std::span(result.issues).first(std::min(result.issues.size(), kMostHints))) {
     const bool here = issue.source.file == name && issue.source.line > 0;

@@ -1,6 +1,7 @@
 #include "tessera/config/writer.h"
 
 #include <algorithm>
+#include <sstream>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -103,7 +104,9 @@ std::map<std::string, std::string> written_fields(const Config& config) {
   return texts;
 }
 
-std::string to_yaml(const Config& given) {
+namespace {
+
+std::string sections_of_yaml(const Config& given) {
   const Config config = with_kept_paths(given);
   std::vector<const Field*> fields = fields_to_write(config);
   // One block a section: keys of the top first, then sections in the order of the table.
@@ -130,6 +133,34 @@ std::string to_yaml(const Config& given) {
         .append(field->type->write(field->address_in(config)))
         .append("\n");
   }
+  return out;
+}
+
+// A set as the reader takes it: the dataloader of train_dataset, one level deeper.
+std::string eval_set_yaml(const Config& config, const EvalDatasetConfig& set) {
+  Config only;
+  only.model = config.model;
+  only.train_dataset.dataloader = set.dataloader;
+  std::string out = "  - name: " + set.name + "\n";
+  std::istringstream lines(sections_of_yaml(only));
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(' ')) inside = line == "train_dataset:";
+    if (inside && line.starts_with("  ") && !line.starts_with("  drop_remainder") &&
+        !line.starts_with("  balance_enabled")) {
+      out += "  " + line + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_yaml(const Config& config) {
+  std::string out = sections_of_yaml(config);
+  if (config.eval_dataset.empty()) return out;
+  out += "eval_dataset:\n";
+  for (const EvalDatasetConfig& set : config.eval_dataset) out += eval_set_yaml(config, set);
   return out;
 }
 

@@ -102,7 +102,9 @@ Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options
                     options_.cp_rank >= 0 && options_.cp_rank < options_.cp_degree,
                 "batch rank ", options_.batch_rank, " of ", options_.batch_degree, ", cp rank ",
                 options_.cp_rank, " of ", options_.cp_degree);
-  data_supply(source_->size(), fixed_.growth(), 0, options_.drop_remainder);
+  if (!options_.may_be_short) {
+    data_supply(source_->size(), fixed_.growth(), 0, options_.drop_remainder);
+  }
   split_over_ranks(std::vector<int64_t>{seq_length_});
   if (options_.shuffle) {
     permutation_.resize(static_cast<size_t>(source_->size()));

@@ -34,7 +34,8 @@ struct LoaderOptions {
                                // is filled from the start of the next pass
   bool shuffle = false;        // a permutation by `seed` on top of the order
   int64_t seed = 1234;
-  bool next_tokens = false;  // also fill next_* (multi-token prediction)
+  bool may_be_short = false;  // data of less than a step are no error: evaluation masks the rest
+  bool next_tokens = false;   // also fill next_* (multi-token prediction)
   ColumnOptions columns;
 
   /// Samples of a step over all batch ranks: E; of a growing batch, in the end.

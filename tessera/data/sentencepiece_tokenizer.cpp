@@ -4,6 +4,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/data/tokenizer.h"
+#include "tessera/data/tokenizer/piece_bytes.h"
 
 namespace tessera {
 
@@ -41,6 +42,10 @@ class SentencePieceTokenizer : public Tokenizer {
   std::optional<std::string> piece(int32_t id) const override {
     if (id < 0 || id >= processor_.GetPieceSize()) return std::nullopt;
     return processor_.IdToPiece(id);
+  }
+  int64_t text_bytes(int32_t id) const override {
+    if (!piece(id) || processor_.IsControl(id) || processor_.IsUnknown(id)) return 0;
+    return processor_.IsByte(id) ? 1 : bytes_of_spaced(processor_.IdToPiece(id));
   }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   std::optional<int32_t> eod() const override { return if_any(processor_.eos_id()); }

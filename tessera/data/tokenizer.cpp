@@ -31,6 +31,7 @@ class ByteTokenizer : public Tokenizer {
     if (id < 0 || id > 257) return std::nullopt;
     return std::string(1, static_cast<char>(id));
   }
+  int64_t text_bytes(int32_t id) const override { return id >= 0 && id < 256 ? 1 : 0; }
   int64_t vocab_size() const override { return 258; }
   std::optional<int32_t> eod() const override { return 256; }
   std::optional<int32_t> pad() const override { return 257; }

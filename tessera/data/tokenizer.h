@@ -35,6 +35,8 @@ class Tokenizer {
   virtual std::string decode(std::span<const int32_t> ids, bool skip_special) const = 0;
   /// How the vocabulary writes `id`; nothing if it has none.
   virtual std::optional<std::string> piece(int32_t id) const = 0;
+  /// Bytes of text that `id` stands for; 0 for a special token and for an id that there is not.
+  virtual int64_t text_bytes(int32_t id) const = 0;
   /// Ids that the tokenizer's template puts before and behind a text; none by default.
   virtual void around(std::vector<int32_t>& before, std::vector<int32_t>& after) const {
     before.clear();

@@ -5,6 +5,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/config/load.h"
+#include "tessera/layout/training_data.h"
 #include "tessera/planner/data_plan.h"
 #include "tessera/planner/weights_check.h"
 #include "tessera/rules/checker.h"
@@ -32,6 +33,24 @@ void check_data(const ConfigResult& loaded, Preflight& result) {
   check.error(std::string("train_dataset.dataloader.") + key, result.data->problem);
 }
 
+// Sets without one sample, or of damaged files.
+void check_eval_data(const ConfigResult& loaded, Preflight& result) {
+  const std::vector<EvalDatasetConfig>& sets = loaded.config.eval_dataset;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    Issue issue;
+    issue.field = eval_path(sets, i, loaded.provenance) + ".dataloader";
+    issue.source = loaded.provenance.at("");
+    try {
+      const auto options = evaluation_data(loaded.config, sets[i]);
+      if (options && count_samples(*options) > 0) continue;
+      issue.rule = options ? "holds no sample" : "names no data";
+    } catch (const ConfigError& error) {
+      issue.rule = error.what();
+    }
+    result.issues.push_back(std::move(issue));
+  }
+}
+
 }  // namespace
 
 Preflight preflight(const std::string& path, const std::vector<std::string>& overrides,
@@ -50,8 +69,9 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   result.of_checkpoint =
       options.to_run && result.ok() && weights.of_checkpoint && has_errors(weights.issues);
   std::vector<Issue> missing = check_presence(loaded.config, loaded.provenance);
-  const bool data_there = std::ranges::none_of(
-      missing, [](const Issue& issue) { return issue.field.starts_with("train_dataset."); });
+  const bool data_there = std::ranges::none_of(missing, [](const Issue& issue) {
+    return issue.field.find("_dataset") != std::string::npos;
+  });
   append(missing, std::move(weights.absent));
   if (!options.to_run) {
     for (Issue& issue : missing) issue.severity = Severity::kWarning;
@@ -61,6 +81,7 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   append(result.issues, std::move(weights.issues));
   if (result.ok()) result.dims = derive_dims(loaded.config, options.world);
   if (result.ok() && data_there) check_data(loaded, result);
+  if (result.ok() && data_there) check_eval_data(loaded, result);
   result.config = std::move(loaded.config);
   return result;
 }

@@ -1,5 +1,7 @@
 #include "tessera/layout/training_data.h"
 
+#include <algorithm>
+
 #include "tessera/base/error.h"
 #include "tessera/config/blend.h"
 #include "tessera/data/records/make_rows.h"
@@ -36,6 +38,35 @@ std::string rows_of(const Config& config) {
 
 }  // namespace
 
+Config evaluated_as_training(const Config& config, const EvalDatasetConfig& set) {
+  Config result = config;
+  result.train_dataset.drop_remainder = false;
+  result.train_dataset.balance_enabled = false;
+  DataloaderConfig& loader = result.train_dataset.dataloader;
+  loader = set.dataloader;
+  loader.shuffle = false;
+  // One epoch, or the second of the sizes.
+  loader.sizes =
+      loader.sizes.size() > 1 ? std::vector<int64_t>{loader.sizes[1]} : std::vector<int64_t>{};
+  DatasetConfig& data = loader.config;
+  if (data.valid_data_path) {
+    data.train_data_path = data.valid_data_path;
+    data.valid_data_path.reset();
+  }
+  data.test_data_path.reset();
+  if (data.data_path && !data.split) data.split = "0,1,0";
+  return result;
+}
+
+std::string eval_path(const std::vector<EvalDatasetConfig>& sets, size_t item,
+                      const Provenance& provenance) {
+  const auto is_of_list = [](const auto& place) {
+    return place.first.starts_with("eval_dataset[");
+  };
+  const bool list = sets.size() > 1 || std::ranges::any_of(provenance, is_of_list);
+  return list ? "eval_dataset[" + std::to_string(item) + "]" : "eval_dataset";
+}
+
 std::optional<DatasetOptions> training_data(const Config& config) {
   const DataloaderConfig& loader = config.train_dataset.dataloader;
   const DatasetConfig& data = loader.config;
@@ -65,6 +96,14 @@ std::optional<DatasetOptions> training_data(const Config& config) {
   options.vocab_size = config.model.vocab_size;
   options.cache_dir = data.path_to_cache;
   options.threads = data.num_dataset_builder_threads;
+  return options;
+}
+
+std::optional<DatasetOptions> evaluation_data(const Config& config, const EvalDatasetConfig& set) {
+  std::optional<DatasetOptions> options = training_data(evaluated_as_training(config, set));
+  if (!options || set.dataloader.type == "HFDataLoader") return options;
+  options->phase = DatasetPhase::kValid;
+  options->drop_last_partial = set.dataloader.config.drop_last_partial_validation_sequence;
   return options;
 }
 

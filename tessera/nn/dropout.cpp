@@ -70,7 +70,7 @@ at::Tensor dropout_keep_mask(uint64_t seed, int64_t step, int64_t site, double p
 }
 
 at::Tensor dropout(const at::Tensor& x_TH, double p, int64_t site, const LayerContext& context) {
-  if (p == 0.0) return x_TH;
+  if (p == 0.0 || !context.step->trains) return x_TH;
   const auto [begin, end] = context.residual_tokens;
   TESSERA_CHECK_EQ(x_TH.size(0), end - begin, "dropout works on the residual tokens");
   return Dropout::apply(x_TH, static_cast<int64_t>(context.step->seed), context.step->number, site,

@@ -42,6 +42,7 @@ struct StepContext {
   double sample_scale = 1.0;     // 1 / samples of the global batch
   double position_scale = 1.0;   // 1 / tokens of the global batch that the loader did not make up
 
+  bool trains = true;             // false: the model is only looked at, nothing is dropped
   at::Device device = at::kCPU;   // of the rank
   Timeline* timeline = nullptr;   // where layers record what they do; nullptr: nowhere
   Sinks* sinks = nullptr;         // where layers write on the side; nullptr: nowhere

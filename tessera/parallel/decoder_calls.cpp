@@ -58,6 +58,7 @@ Call decoder_call(Decoder& decoder, const DecoderUnit& unit, const RecomputePlan
   call.name = name_of(unit);
   call.forward = function_of(decoder, unit);
   call.losses = losses_of(unit);
+  call.only_trains = unit.kind == Kind::kMtp;
   const bool stays = unit.kind == Kind::kHead && resharding.keep_head;
   call.reshard_after_forward = !resharding.keep_all_step && !stays;
   if (unit.layer != nullptr) {

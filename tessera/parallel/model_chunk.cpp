@@ -82,6 +82,27 @@ std::vector<at::Tensor> ModelChunk::ForwardRun::take_outputs() {
   return std::move(tensors_);
 }
 
+std::vector<at::Tensor> ModelChunk::look(std::vector<at::Tensor> inputs, LayerContext& context) {
+  if (prepare_) prepare_(context);
+  const auto after = [this](size_t call) {
+    do ++call;
+    while (call < calls_.size() && calls_[call].only_trains);
+    return call;
+  };
+  for (size_t index = 0; index < calls_.size(); index = after(index)) {
+    const Call& call = calls_[index];
+    const TimelineSpan span(timeline_, "forward", call.name, context.micro_batch);
+    unshard(index);
+    const size_t next = after(index);
+    if (next < calls_.size()) prefetch(next);
+    Saved saved = run(call, inputs, context, /*keep_graph=*/false);
+    saved.outputs.resize(saved.outputs.size() - call.losses);
+    inputs = std::move(saved.outputs);
+    end_use(index, /*free=*/true, next);
+  }
+  return inputs;
+}
+
 ModelChunk::BackwardRun ModelChunk::begin_backward(std::vector<at::Tensor> output_grads,
                                                    int64_t micro_batch, bool last_micro_batch) {
   const auto found = frames_.find(micro_batch);

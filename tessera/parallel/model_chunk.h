@@ -32,6 +32,7 @@ struct Call {
   /// one, not passed on (the loss of the head, the auxiliary loss of a mixture of experts).
   size_t losses = 0;
   int64_t layer = -1;                 // index of the decoder layer, else -1
+  bool only_trains = false;           // multi-token prediction: look() leaves it out
   bool recompute = false;             // keep the input only, run forward again in backward
   bool reshard_after_forward = true;  // else the weights stay until the call's backward
 };
@@ -88,6 +89,10 @@ class ModelChunk {
   /// From the gradients of the chunk's outputs. `last_micro_batch`: of this chunk in this step.
   BackwardRun begin_backward(std::vector<at::Tensor> output_grads, int64_t micro_batch,
                              bool last_micro_batch);
+
+  /// The forward alone of one micro-batch: keeps nothing, frees what it gathered. Outputs of
+  /// multi-token prediction are not made. Returns what the chunk passes on.
+  std::vector<at::Tensor> look(std::vector<at::Tensor> inputs, LayerContext& context);
 
   /// Records what every call does from now on; nullptr: does not. Must outlive the chunk.
   void set_timeline(Timeline* timeline) { timeline_ = timeline; }

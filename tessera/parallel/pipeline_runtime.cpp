@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "tessera/base/error.h"
@@ -61,6 +62,42 @@ void PipelineRuntime::run(std::vector<LayerContext>& contexts) {
   peak_live_ = 0;
   for (const Action& action : actions_) execute(action, contexts);
   for (ModelChunk& chunk : chunks_) chunk.finish_step();
+}
+
+// A group of micro-batches runs through the first chunks of all stages, then through the second
+// ones, and so on: what arrives and is not used yet is one group's.
+void PipelineRuntime::look(std::vector<LayerContext>& contexts) {
+  const auto group = static_cast<size_t>(options_.stages);
+  for (size_t first = 0; first < contexts.size(); first += group) {
+    const size_t last = std::min(first + group, contexts.size());
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+      for (size_t i = first; i < last; ++i) look_at(chunk, contexts[i]);
+    }
+  }
+  for (ModelChunk& chunk : chunks_) chunk.finish_step();
+}
+
+void PipelineRuntime::look_at(size_t chunk, LayerContext& context) {
+  const int stage = stages_.rank(), last = stages_.size() - 1;
+  const auto tag = static_cast<int64_t>(chunk);
+  std::vector<at::Tensor> inputs;
+  if (stage > 0 || chunk > 0) {
+    if (last == 0) {
+      inputs = {passed_on_.extract(context.micro_batch).mapped()};
+    } else {
+      const auto [begin, end] = context.residual_tokens;
+      inputs = {at::empty({end - begin, hidden_},
+                          at::TensorOptions().dtype(dtype_).device(stages_.device()))};
+      stages_.recv(inputs[0], stage == 0 ? last : stage - 1, stage == 0 ? tag - 1 : tag).wait();
+    }
+  }
+  std::vector<at::Tensor> outputs = chunks_[chunk].look(std::move(inputs), context);
+  if (stage == last && chunk + 1 == chunks_.size()) return;
+  if (last == 0) {
+    passed_on_[context.micro_batch] = std::move(outputs.at(0));
+  } else {
+    stages_.send(outputs.at(0).contiguous(), stage == last ? 0 : stage + 1, tag).wait();
+  }
 }
 
 void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& contexts) {

@@ -32,6 +32,9 @@ class PipelineRuntime {
   /// contexts[i] is micro-batch i.
   void run(std::vector<LayerContext>& contexts);
 
+  /// The forwards alone of any number of micro-batches, in groups of as many as there are stages.
+  void look(std::vector<LayerContext>& contexts);
+
   /// Records messages and the chunks' calls; must outlive it.
   void set_timeline(Timeline* timeline);
 
@@ -54,6 +57,7 @@ class PipelineRuntime {
     at::Tensor tensor;
     Work work;
   };
+  void look_at(size_t chunk, LayerContext& context);
   void execute(const Action& action, std::vector<LayerContext>& contexts);
   void forward(const Pass& pass, std::vector<LayerContext>& contexts);
   void backward(const Pass& pass);
@@ -75,6 +79,7 @@ class PipelineRuntime {
   at::ScalarType dtype_;
   std::vector<Action> actions_;
 
+  std::map<int64_t, at::Tensor> passed_on_;          // of look(), between chunks of one stage
   std::map<Key, Incoming> inputs_, output_grads_;    // arrived or made here, for this rank's use
   std::map<Key, at::Tensor> outputs_, input_grads_;  // to be sent
   int64_t peak_live_ = 0;

@@ -4,6 +4,7 @@
 
 #include "tessera/config/blend.h"
 #include "tessera/config/cpu_features.h"
+#include "tessera/layout/training_data.h"
 #include "tessera/rules/checker.h"
 
 namespace tessera {
@@ -38,6 +39,28 @@ std::string missing_at(const std::string& prefix) {
   return "";
 }
 
+void check_eval_files(const Config& config, size_t item, const Provenance& provenance,
+                      std::vector<Issue>& issues) {
+  const Config as_training = evaluated_as_training(config, config.eval_dataset[item]);
+  const DatasetConfig& data = as_training.train_dataset.dataloader.config;
+  for (const auto& list : {data.data_path, data.train_data_path}) {
+    if (!list) continue;
+    std::string problem;
+    for (const std::string& prefix : parse_blend(*list, problem).prefixes) {
+      const std::string missing = missing_at(prefix);
+      if (missing.empty()) continue;
+      Issue issue;
+      issue.field = eval_path(config.eval_dataset, item, provenance) + ".dataloader.config." +
+                    (data.data_path ? "data_path" : "train_data_path");
+      const auto place = provenance.find(issue.field);
+      issue.source = place != provenance.end() ? place->second : provenance.at("");
+      issue.value = prefix;
+      issue.rule = missing;
+      issues.push_back(std::move(issue));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Issue> check_presence(const Config& config, const Provenance& provenance) {
@@ -58,6 +81,9 @@ std::vector<Issue> check_presence(const Config& config, const Provenance& proven
         check.error(path, missing);
       }
     }
+  }
+  for (size_t i = 0; i < config.eval_dataset.size(); ++i) {
+    check_eval_files(config, i, provenance, issues);
   }
   return issues;
 }

@@ -4,6 +4,7 @@
 
 #include "tessera/config/cpu_features.h"
 #include "tessera/config/optimizer_kind.h"
+#include "tessera/layout/training_data.h"
 #include "tessera/rules/checker.h"
 #include "tessera/rules/derive.h"
 
@@ -56,6 +57,49 @@ void name_what_has_no_effect(Checker& check) {
   check.general(Severity::kNote, "no effect here: " + keys);
 }
 
+// A set is judged as training data would be; what is found bears its own name.
+void check_eval_set(const Checker& check, const EvalDatasetConfig& set, const std::string& path,
+                    const Provenance& provenance, std::vector<Issue>& issues) {
+  constexpr std::string_view kTrain = "train_dataset.";
+  const Config as_training = evaluated_as_training(check.config, set);
+  Provenance own_places;
+  for (const auto& [key, source] : provenance) {
+    if (!key.starts_with(kTrain)) own_places[key] = source;
+    if (key.starts_with(path + ".")) {
+      own_places[std::string(kTrain) + key.substr(path.size() + 1)] = source;
+    }
+  }
+  std::vector<Issue> found;
+  Checker own(as_training, own_places, found, check.families, check.optimizers);
+  own.model_ok = check.model_ok;
+  check_dataset(own);
+  for (Issue& issue : found) {
+    if (issue.field == "model.seq_length") {
+      issue.field = path + ".dataloader.config.seq_length";
+      issue.value = std::to_string(set.dataloader.config.seq_length);
+      issue.rule = "must be model.seq_length";
+      issue.nearest = std::to_string(check.config.model.seq_length);
+    } else if (issue.field.starts_with(kTrain)) {
+      issue.field = path + "." + issue.field.substr(kTrain.size());
+    }
+    issues.push_back(std::move(issue));
+  }
+}
+
+void check_eval_sets(Checker& check, const Provenance& provenance, std::vector<Issue>& issues) {
+  const std::vector<EvalDatasetConfig>& sets = check.config.eval_dataset;
+  if (sets.empty()) {
+    if (check.config.training.eval_interval > 0) {
+      check.error("training.eval_interval", "needs eval_dataset: what is evaluated", "0");
+    }
+    return;
+  }
+  if (check.config.training.eval_interval == 0) check.no_effect("eval_dataset");
+  for (size_t i = 0; i < sets.size(); ++i) {
+    check_eval_set(check, sets[i], eval_path(sets, i, provenance), provenance, issues);
+  }
+}
+
 // Whether the reader has refused `field`, or a section that it lies in: a rule then judges a
 // default that nobody asked for.
 bool is_unread(const std::vector<Issue>& reading, const std::string& field) {
@@ -94,6 +138,7 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
   check_attention_kinds(check);
   check_experts(check);
   check_dataset(check);
+  check_eval_sets(check, provenance, issues);
   check.dims = derive_dims(check, world);
   check_batch(check);
   check_tensor_parallel(check);

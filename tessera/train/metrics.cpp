@@ -131,6 +131,32 @@ std::string json_experts(const StepMetrics& m) {
 
 }  // namespace
 
+std::string console_line(const EvalMetrics& e) {
+  return format("{ eval %s: loss: %10.6f, perplexity: %10.4f, ", e.name.c_str(), e.loss,
+                e.perplexity) +
+         (e.bits_per_byte ? format("bits_per_byte: %8.5f, ", *e.bits_per_byte) : "") +
+         format("tokens: %ld, %.0fms }", e.tokens, e.seconds * 1e3);
+}
+
+std::string json_object(const EvalMetrics& e) {
+  return "{\"loss\": " + json_value(e.loss) + ", \"perplexity\": " + json_value(e.perplexity) +
+         json_number("bits_per_byte", e.bits_per_byte) +
+         format(", \"tokens\": %ld, \"samples\": %ld, \"seconds\": %.6g}", e.tokens, e.samples,
+                e.seconds);
+}
+
+namespace {
+
+std::string json_evaluations(const StepMetrics& m) {
+  std::string sets;
+  for (const EvalMetrics& e : m.evaluations) {
+    sets += (sets.empty() ? "\"" : ", \"") + e.name + "\": " + json_object(e);
+  }
+  return sets.empty() ? "" : ", \"eval\": {" + sets + "}";
+}
+
+}  // namespace
+
 std::string json_line(const StepMetrics& m) {
   return format(
              "{\"step\": %ld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %.17g, \"tokens\": %ld, "
@@ -142,6 +168,7 @@ std::string json_line(const StepMetrics& m) {
          json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
          json_number("load_balancing_loss", m.load_balancing_loss) +
          json_number("z_loss", m.z_loss) + json_skipped(m) + json_max_logits(m) +
+         json_evaluations(m) +
          (m.train_state.empty() ? "" : ", \"train_state\": " + m.train_state) + json_memory(m) +
          json_experts(m) + "}";
 }
@@ -179,6 +206,7 @@ void MetricsWriter::write(const StepMetrics& metrics) {
   ++written_;
   const std::string clear = terminal_ ? "\r\033[K" : "";
   std::printf("%s%s\n", clear.c_str(), console_line(metrics, steps_).c_str());
+  for (const EvalMetrics& e : metrics.evaluations) std::printf("%s\n", console_line(e).c_str());
   if (terminal_ && metrics.step < steps_) {
     const double left =
         seconds_ / static_cast<double>(written_) * static_cast<double>(steps_ - metrics.step);

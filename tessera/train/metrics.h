@@ -12,6 +12,17 @@
 
 namespace tessera {
 
+/// What an evaluation of one set found.
+struct EvalMetrics {
+  std::string name;
+  double loss = 0;                      // mean over the labels that count
+  double perplexity = 0;                // exp(loss)
+  std::optional<double> bits_per_byte;  // of the text that the labels stand for
+  int64_t tokens = 0;                   // labels that counted
+  int64_t samples = 0;
+  double seconds = 0;
+};
+
 struct StepMetrics {
   int64_t step = 0;  // from 1
   double loss = 0;
@@ -44,6 +55,8 @@ struct StepMetrics {
   std::vector<int64_t> moe_layers;                      // indices of the layers with experts
   std::vector<std::vector<int64_t>> tokens_per_expert;  // of each of them, of the global batch
 
+  std::vector<EvalMetrics> evaluations;  // made after this update
+
   std::string train_state;  // of monitor.train_state, a JSON object; empty: nothing is watched
 };
 
@@ -52,6 +65,12 @@ std::string console_line(const StepMetrics& metrics, int64_t steps);
 
 /// One object, numbers with 17 significant digits.
 std::string json_line(const StepMetrics& metrics);
+
+/// `{ eval valid: loss:   5.123456, perplexity: ... }`
+std::string console_line(const EvalMetrics& evaluation);
+/// {"loss": ..., "perplexity": ..., "bits_per_byte": ..., "tokens": ..., "samples": ..., "seconds":
+/// ...}
+std::string json_object(const EvalMetrics& evaluation);
 
 /// Writes both as steps end. On a terminal a line with progress and the time that is left follows.
 class MetricsWriter {

@@ -58,6 +58,7 @@ int run_training(const Config& config, const RunOptions& options) {
 
   TrainerOptions trainer_options;
   trainer_options.source = source;
+  if (config.training.eval_interval > 0) trainer_options.eval_sets = open_eval_sets(config);
   trainer_options.stop_signal = &g_signal;
   trainer_options.faults = options.faults;
   std::atomic<int> stopped{0};

@@ -75,6 +75,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
   loader_ = std::make_unique<StepPrefetcher>(loader, *updates_, state_.next, last_step_);
   train_state_ = std::make_unique<TrainStateMonitor>(config_.monitor.train_state, *model_);
+  for (const EvalSet& set : options_.eval_sets) evaluations_.emplace_back(config_, set, mesh_);
   inject_before_training(options_.faults, *model_, mesh_);
   if (options_.on_model) options_.on_model(*model_, mesh_);
   reset_peak_memory(memory_rank());
@@ -208,12 +209,23 @@ StepMetrics Trainer::train_step() {
   metrics.tokens_per_second = batch_samples * seq_length / metrics.seconds;
   metrics.tflops_per_rank = model_flops(config_.model, batch_samples, seq_length) /
                             metrics.seconds / 1e12 / static_cast<double>(mesh_.dims().world);
+  metrics.evaluations = evaluate(metrics.step);
   if (train_state_->on()) metrics.train_state = end_train_state(metrics, batch, sinks);
   if (options_.on_step) options_.on_step(metrics, model_->table, mesh_);
   for (const std::string& line : train_state_->lines()) {
     log_info("rank " + std::to_string(mesh_.rank()) + ": " + line);
   }
   return metrics;
+}
+
+// After every eval_interval updates, and after the last one.
+std::vector<EvalMetrics> Trainer::evaluate(int64_t step) {
+  const int64_t interval = config_.training.eval_interval;
+  if (interval == 0 || (step % interval != 0 && step != config_.training.steps)) return {};
+  const TimelineSpan span(options_.timeline, "evaluate");
+  std::vector<EvalMetrics> found;
+  for (const Evaluation& evaluation : evaluations_) found.push_back(evaluation.run(*pipeline_));
+  return found;
 }
 
 std::string Trainer::end_train_state(const StepMetrics& metrics,

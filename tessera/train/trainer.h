@@ -16,6 +16,7 @@
 #include "tessera/optim/optimizers.h"
 #include "tessera/parallel/parallel_model.h"
 #include "tessera/parallel/pipeline_runtime.h"
+#include "tessera/train/evaluation.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/make_contexts.h"
 #include "tessera/train/metrics.h"
@@ -28,6 +29,7 @@ namespace tessera {
 /// What the ranks of one process share, and hooks for those who watch a run.
 struct TrainerOptions {
   std::shared_ptr<const SampleSource> source;  // opened once per process
+  std::vector<EvalSet> eval_sets;              // likewise
   /// Ends the run after this update, while learning rates follow training.steps; 0: does not.
   int64_t stop_after = 0;
   /// Called on every rank with its model, before the first step.
@@ -75,6 +77,8 @@ class Trainer {
   void skip_or_throw(const StepSums& sums, const Sinks& sinks,
                      const std::vector<MicroBatch>& batch);
 
+  std::vector<EvalMetrics> evaluate(int64_t step);
+
   Config config_;
   TrainerOptions options_;
   DeviceMesh mesh_;
@@ -86,6 +90,7 @@ class Trainer {
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<StepPrefetcher> loader_;
   std::unique_ptr<TrainStateMonitor> train_state_;
+  std::vector<Evaluation> evaluations_;
   RunState state_;
   int64_t last_step_ = 0;
   bool stop_ = false;

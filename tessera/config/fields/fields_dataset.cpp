@@ -4,6 +4,11 @@ namespace tessera {
 
 std::vector<Field> dataset_fields() {
   return {
+      Field{.path = "eval_dataset",
+            .type = &field_type<AnyValue>(),
+            .doc = "Sets to evaluate on: {name: valid, dataloader: ...}, or a list of them, with "
+                   "the keys of train_dataset. What a set leaves out is as in train_dataset; "
+                   "without data of its own it is what split or valid_data_path leave to it."},
       TESSERA_FIELD(train_dataset.drop_remainder, kHonoured,
                     "A pass over the data ends before a step that it cannot fill; false: passes "
                     "follow on one another without a gap."),

@@ -63,6 +63,13 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(training.max_consecutive_skipped_steps, kHonoured,
                     "So many skipped steps in a row end the run; 0: no limit.")
           .at_least(0),
+      TESSERA_FIELD(training.eval_interval, kHonoured,
+                    "Updates between two evaluations on eval_dataset, and one after the last; 0: "
+                    "none.")
+          .at_least(0),
+      TESSERA_FIELD(training.eval_iters, kHonoured,
+                    "Global batches of an evaluation of each set; 0: the whole set.")
+          .at_least(0),
   };
 }
 

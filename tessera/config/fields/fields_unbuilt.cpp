@@ -16,7 +16,6 @@ const std::vector<Part>& parts() {
   static const std::vector<Part> all = {
       {"low-rank adapters",
        {"lora_config", "checkpoint.save_trainable_only", "checkpoint.base_load_path"}},
-      {"validation", {"eval_dataset"}},
       {"optimizer states on the host", {"optimizer.swap"}},
       {"OrderedIndexDataLoader",
        {"train_dataset.dataloader.data_path", "train_dataset.dataloader.sequence_length",

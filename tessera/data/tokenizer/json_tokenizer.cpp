@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/utf8.h"
+#include "tessera/data/tokenizer/piece_bytes.h"
 
 namespace tessera {
 
@@ -114,6 +115,16 @@ std::optional<std::string> JsonTokenizer::piece(int32_t id) const {
   const auto found = pieces_.find(id);
   if (found == pieces_.end()) return std::nullopt;
   return found->second;
+}
+
+int64_t JsonTokenizer::text_bytes(int32_t id) const {
+  const auto found = pieces_.find(id);
+  if (found == pieces_.end() || special_.contains(id)) return 0;
+  if (std::ranges::find(added_, id, &AddedToken::id) != added_.end()) {
+    return static_cast<int64_t>(found->second.size());  // as it stands in a text
+  }
+  return pre_tokenizer_.ends_in_bytes() ? letters_of(found->second)
+                                        : bytes_of_spaced(found->second);
 }
 
 void JsonTokenizer::around(std::vector<int32_t>& before, std::vector<int32_t>& after) const {

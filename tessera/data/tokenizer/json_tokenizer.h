@@ -31,6 +31,7 @@ class JsonTokenizer : public Tokenizer {
   void encode(std::string_view text, std::vector<int32_t>& ids) const override;
   std::string decode(std::span<const int32_t> ids, bool skip_special) const override;
   std::optional<std::string> piece(int32_t id) const override;
+  int64_t text_bytes(int32_t id) const override;
   void around(std::vector<int32_t>& before, std::vector<int32_t>& after) const override;
   int64_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> eod() const override { return eod_; }
