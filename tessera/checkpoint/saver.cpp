@@ -32,6 +32,18 @@ void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, 
                                        "); parameters whose copies differ: ", differences.size()));
 }
 
+// Locks `root` for this start of the run. Where an older start still holds it, that one is kept
+// from publishing first, and then it may take its time to end.
+std::unique_ptr<FolderLock> take_folder(const std::filesystem::path& root,
+                                        const Generation& generation,
+                                        std::chrono::milliseconds patience) {
+  const bool again = take_over(root, generation);
+  auto lock =
+      std::make_unique<FolderLock>(root, ::flock, again ? patience : std::chrono::milliseconds(0));
+  write_generation(root, generation);
+  return lock;
+}
+
 // Checkpoints in `root` that this run neither made nor goes on from.
 void warn_of_others(const std::filesystem::path& root, const std::vector<int64_t>& kept) {
   std::string others;
@@ -62,7 +74,7 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
   const ProcessGroup& world = mesh_[Axis::kWorld];
   agree(world, [this] {
     if (mesh_.rank() != 0) return;
-    lock_ = std::make_unique<FolderLock>(options_.root);
+    lock_ = take_folder(options_.root, options_.generation, options_.patience);
     options_.kept = tidy_for_run(options_.root, options_.keep, std::move(options_.kept));
     warn_of_others(options_.root, options_.kept);
   });
@@ -89,7 +101,7 @@ void CheckpointSaver::save(const RunPosition& position) {
   const ProcessGroup& world = mesh_[Axis::kWorld];
   started_ = std::chrono::steady_clock::now();
   position_ = position;
-  folder_ = options_.root / (iteration_name(position.step) + ".writing");
+  folder_ = writing_folder(options_.root, position.step, options_.generation);
   RankFilesOptions files;
   files.prefix = options_.prefix;
   files.optimizer = !options_.optimizer.empty();
@@ -101,7 +113,7 @@ void CheckpointSaver::save(const RunPosition& position) {
     rank_files.emplace(table_, optimizer_, files, options_.async);  // a copy may not fit
     if (mesh_.rank() != 0) return;
     if (removing_.valid()) removing_.get();
-    folder_ = begin_iteration(options_.root, position_.step);
+    folder_ = begin_iteration(options_.root, position_.step, options_.generation);
   });
   if (options_.async) {
     writing_ = std::async(std::launch::async, [this, rank_files = std::move(*rank_files)] {
@@ -150,6 +162,8 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   Manifest manifest;
   manifest.version = TESSERA_VERSION;
   manifest.position = position_;
+  manifest.job = options_.generation.job;
+  manifest.generation = options_.generation.number;
   manifest.config = options_.config;
   manifest.optimizer = options_.optimizer;
   manifest.moment_dtype = options_.moment_dtype;
@@ -180,7 +194,7 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   manifest.superseded = removed;
   write_file_durably(folder_ / kManifestName, manifest_text(manifest));
 
-  publish_iteration(options_.root, position_.step);
+  publish_iteration(options_.root, position_.step, options_.generation);
   options_.kept = kept;
   if (!removed.empty()) {
     removing_ = std::async(std::launch::async, [root = options_.root, removed] {

@@ -34,6 +34,9 @@ struct SaverOptions {
   /// Its files, names and bytes: they lie beside the model's config.json in every checkpoint. Rank
   /// 0's count.
   std::vector<std::pair<std::string, std::string>> tokenizer_files;
+  Generation generation;  // of this run, which start it is
+  /// How long it waits for an older start of the same run that still holds the folder.
+  std::chrono::milliseconds patience{0};
   std::vector<int64_t> kept;  // what this run resumed from in `root`, and what that one kept
 };
 

@@ -28,6 +28,7 @@ struct Slot {
 }  // namespace
 
 struct RankPage::Memory {
+  std::atomic<int64_t> first;  // step of this process
   std::atomic<int64_t> step;
   std::atomic<uint32_t> begun;  // waits so far
   std::array<Slot, kSlots> slots;
@@ -71,7 +72,14 @@ std::string RankPage::handle() const {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_);
 }
 
+void RankPage::begin(int64_t step) {
+  memory_->step.store(step, std::memory_order_relaxed);
+  memory_->first.store(step, std::memory_order_release);
+}
+
 void RankPage::set_step(int64_t step) { memory_->step.store(step, std::memory_order_relaxed); }
+
+int64_t RankPage::first_step() const { return memory_->first.load(std::memory_order_acquire); }
 
 int64_t RankPage::step() const { return memory_->step.load(std::memory_order_relaxed); }
 

@@ -31,10 +31,14 @@ class RankPage {
   std::string handle() const;
   static constexpr const char* kVariable = "TESSERA_RANK_PAGE";
 
-  /// The step that begins, from 1.
+  /// The first step of this process, from 1: it begins.
+  void begin(int64_t step);
+  /// The step that begins.
   void set_step(int64_t step);
   /// 0 before the first step.
   int64_t step() const;
+  /// The step with which this process began; 0 before.
+  int64_t first_step() const;
 
   /// The waits that are open, the oldest first.
   std::vector<RankWait> waits() const;

@@ -142,8 +142,9 @@ WorkerEnvironment from_torchrun(const Reader& reader) {
   worker.world = reader.needed("WORLD_SIZE", "RANK");
   worker.local_rank = reader.number("LOCAL_RANK").value_or(0);
   worker.local_world = reader.number("LOCAL_WORLD_SIZE").value_or(0);
-  worker.job_id =
-      reader.text("TESSERA_JOB_ID").value_or(reader.text("TORCHELASTIC_RUN_ID").value_or(""));
+  const std::optional<std::string> job = reader.text("TESSERA_JOB_ID");
+  worker.job_id = job ? *job : reader.text("TORCHELASTIC_RUN_ID").value_or("");
+  if (job) worker.generation = reader.number("TESSERA_GENERATION").value_or(0);
   return worker;
 }
 

@@ -138,6 +138,8 @@ std::string manifest_text(const Manifest& m) {
       {"optimizer", m.optimizer},
       {"moment_dtype", m.moment_dtype},
       {"tokenizer", m.tokenizer},
+      {"job", m.job},
+      {"generation", m.generation},
       {"kept", m.kept},
       {"superseded", m.superseded},
       {"block_bytes", kSumBlock},
@@ -188,6 +190,8 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.optimizer = root.at("optimizer").get<std::string>();
     m.moment_dtype = root.value("moment_dtype", "float32");
     m.tokenizer = root.at("tokenizer").get<std::string>();
+    m.job = root.value("job", "");
+    m.generation = number_or("generation", 0);
     m.kept = integers(root.at("kept"));
     m.superseded = integers(root.value("superseded", json::array()));
     if (m.position.step < 0 || m.position.effective_batch < 1)

@@ -58,6 +58,8 @@ struct Manifest {
   std::string optimizer;      // its type; empty: its state is not here
   std::string moment_dtype;   // optimizer.moment_dtype that its state is kept in
   std::string tokenizer;      // folder of the tokenizer that goes with the model, or empty
+  std::string job;            // of the run that wrote it; empty: it was started without a launcher
+  int64_t generation = 0;     // which start of that run; 0: nobody counted
   std::vector<int64_t> kept;  // checkpoints of this run and those that it resumed, oldest first
   std::vector<int64_t> superseded;  // of those, what is removed once this one is pointed at
   std::vector<StoredFile> files;

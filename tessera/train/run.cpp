@@ -83,6 +83,9 @@ int run_training(const Config& config, const RunOptions& options) {
   trainer_options.source = source;
   trainer_options.stop_signal = &g_signal;
   trainer_options.faults = options.faults;
+  if (options.worker) {
+    trainer_options.generation = {options.worker->job_id, options.worker->generation};
+  }
   std::atomic<int> stopped{0};
   const auto rank_main = [&](const ProcessGroup& world) {
     Timeline timeline;
@@ -95,9 +98,9 @@ int run_training(const Config& config, const RunOptions& options) {
       if (mesh.rank() == 0) writer->write(metrics);
     };
     Trainer trainer(config, world, std::move(own));
-    if (world.rank() == 0) writer.emplace(config, trainer.samples());
+    if (world.rank() == 0) writer.emplace(config, trainer.samples(), options.restarts);
     report.emplace(trainer.mesh(), trainer.pipeline());
-    if (page) page->set_step(trainer.steps_done() + 1);
+    if (page) page->begin(trainer.steps_done() + 1);
     const int signal = trainer.run();
     std::fputs(report->text(config).c_str(), stdout);
     if (signal != 0) stopped = signal;
@@ -111,6 +114,7 @@ int run_training(const Config& config, const RunOptions& options) {
     world.master_addr = worker.master_addr;
     world.master_port = worker.master_port;
     world.job = worker.job_id;
+    if (worker.generation > 0) world.job += ".start" + std::to_string(worker.generation);
     world.timeout_seconds = config.training.timeout_seconds;
     world.secret = options.secret;
     world.page = page;

@@ -7,6 +7,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/comm/gather_text.h"
 #include "tessera/config/hf_config_writer.h"
@@ -98,14 +99,16 @@ bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b)
 
 RunCheckpoints::RunCheckpoints(const Config& config, const UpdateSequence& updates,
                                int64_t available_samples, ParallelModel& model,
-                               Optimizer& optimizer, const DeviceMesh& mesh, FamilyTable families)
+                               Optimizer& optimizer, const DeviceMesh& mesh, FamilyTable families,
+                               Generation generation)
     : config_(config),
       updates_(updates),
       available_samples_(available_samples),
       model_(model),
       optimizer_(optimizer),
       mesh_(mesh),
-      families_(std::move(families)) {}
+      families_(std::move(families)),
+      generation_(std::move(generation)) {}
 
 OptimizerState RunCheckpoints::optimizer_state() const {
   return {[&optimizer = optimizer_](size_t param) { return optimizer.state(param); },
@@ -153,6 +156,12 @@ RunPosition RunCheckpoints::position(const RunState& state) const {
 }
 
 RunState RunCheckpoints::start() {
+  if (config_.checkpoint.enable_save) {
+    // Before it is looked for the newest checkpoint: an older start shall not add one.
+    agree(mesh_[Axis::kWorld], [&] {
+      if (mesh_.rank() == 0) take_over(save_directory(config_), generation_);
+    });
+  }
   const StartingPoint start = same_start();
   RunState state;
   state.next = updates_.at(0);
@@ -164,7 +173,7 @@ RunState RunCheckpoints::start() {
     if (has_tokenizer(start.path)) tokenizer_ = start.path;
   } else {
     // Its own checkpoints: a run goes on as a whole.
-    state = resume(start.path, start.own || !config_.checkpoint.no_load_optim);
+    state = resume(start, start.own || !config_.checkpoint.no_load_optim);
   }
   saved_step_ = state.next.step;
   const CheckpointConfig& checkpoint = config_.checkpoint;
@@ -183,6 +192,9 @@ RunState RunCheckpoints::start() {
   options.tokenizer = tokenizer_;
   if (mesh_.rank() == 0) options.tokenizer_files = read_tokenizer_files(tokenizer_);
   options.kept = kept_;
+  options.generation = generation_;
+  options.patience =
+      std::chrono::milliseconds(static_cast<int64_t>(1e3 * config_.training.timeout_seconds));
   saver_ =
       std::make_unique<CheckpointSaver>(std::move(options), model_.table, optimizer_state(), mesh_);
   return state;
@@ -199,10 +211,12 @@ std::string RunCheckpoints::tokenizer_of_data() const {
 
 // Rank 0 looks, so that all ranks do the same.
 StartingPoint RunCheckpoints::same_start() const {
-  const StartingPoint start = mesh_.rank() == 0 ? starting_point(config_) : StartingPoint{};
-  const std::string text =
-      broadcast_text(0, mesh_[Axis::kWorld], (start.own ? "+" : "-") + start.path.string());
-  return {text.substr(1), text.starts_with('+')};
+  const StartingPoint start =
+      mesh_.rank() == 0 ? starting_point(config_, generation_) : StartingPoint{};
+  const std::string kind = !start.own ? "-" : start.job.empty() ? "+" : "=";
+  const std::string text = broadcast_text(0, mesh_[Axis::kWorld], kind + start.path.string());
+  const char first = text.front();
+  return {text.substr(1), first != '-', first == '=' ? generation_.job : ""};
 }
 
 // Where the update after `before` lies. A batch of one size that is another one now counts its
@@ -240,9 +254,11 @@ RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& fro
   return state;
 }
 
-RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
+RunState RunCheckpoints::resume(const StartingPoint& start, bool with_optimizer) {
   LoadOptions options;
-  options.path = path;
+  options.path = start.path;
+  options.job = start.job;
+  options.marks_damaged = start.own && generation_.counted();
   options.balanced = config_.checkpoint.load_balanced;
   if (with_optimizer) options.optimizer = config_.optimizer.type;
   options.has_state = keeps_state(config_);

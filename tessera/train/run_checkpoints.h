@@ -29,11 +29,12 @@ struct RunState {
 
 /// Every method is collective over the world. `available_samples` are those in the order of the
 /// data, by which a change of the data is noticed. `families`: those that files are read with.
+/// `generation`: which start of the run this is.
 class RunCheckpoints {
  public:
   RunCheckpoints(const Config& config, const UpdateSequence& updates, int64_t available_samples,
                  ParallelModel& model, Optimizer& optimizer, const DeviceMesh& mesh,
-                 FamilyTable families);
+                 FamilyTable families, Generation generation);
 
   /// Fills the weights (from the generator, a Hugging Face folder or a checkpoint) and the state
   /// of the optimizer. Returns where the run goes on. Throws CheckpointError.
@@ -52,7 +53,7 @@ class RunCheckpoints {
   RunPosition position(const RunState& state) const;
   std::string tokenizer_of_data() const;
   StartingPoint same_start() const;  // the same on every rank
-  RunState resume(const std::string& path, bool with_optimizer);
+  RunState resume(const StartingPoint& start, bool with_optimizer);
   RunState go_on(const RunPosition& before, const std::string& from) const;
   void save(const RunState& state);
   OptimizerState optimizer_state() const;
@@ -64,6 +65,7 @@ class RunCheckpoints {
   Optimizer& optimizer_;
   const DeviceMesh& mesh_;
   FamilyTable families_;
+  Generation generation_;
   std::string tokenizer_;      // folder
   std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
   std::unique_ptr<CheckpointSaver> saver_;

@@ -66,8 +66,9 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   optimizer_ = make_optimizer(config_, model_->table, mesh_, options_.optimizers);
   updates_.emplace(batch_growth(config_.training, plan_), options_.source->size(),
                    config_.train_dataset.drop_remainder);
-  checkpoints_ = std::make_unique<RunCheckpoints>(config_, *updates_, options_.source->size(),
-                                                  *model_, *optimizer_, mesh_, options_.families);
+  checkpoints_ =
+      std::make_unique<RunCheckpoints>(config_, *updates_, options_.source->size(), *model_,
+                                       *optimizer_, mesh_, options_.families, options_.generation);
   state_ = checkpoints_->start();
   auto loader = std::make_shared<const Loader>(
       options_.source, loader_options(config_, mesh_.dims(), plan_, mesh_.rank()));

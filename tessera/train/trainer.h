@@ -39,6 +39,7 @@ struct TrainerOptions {
   /// Set by a signal: the run ends after the current step, on all ranks alike.
   const std::atomic<int>* stop_signal = nullptr;
   Faults faults;
+  Generation generation;                                    // which start of the run this is
   OptimizerMakers optimizers = builtin_optimizer_makers();  // that config.optimizer.type may name
   FamilyTable families = builtin_families();                // that the file was read with
   Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer

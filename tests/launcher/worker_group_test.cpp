@@ -11,6 +11,7 @@
 
 #include "temporary_folder.h"
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 
 namespace tessera {
 namespace {
@@ -46,7 +47,9 @@ class WorkerGroup : public testing::Test {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     try {
-      ended.code = run_worker_group(list, options_);
+      const GroupOutcome outcome = run_worker_group(list, options_);
+      if (outcome.failure) log_error(outcome.failure->report);
+      ended.code = outcome.exit_code;
     } catch (...) {
       testing::internal::GetCapturedStdout();
       testing::internal::GetCapturedStderr();
