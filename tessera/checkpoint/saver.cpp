@@ -156,6 +156,7 @@ void CheckpointSaver::complete() {
       throw;
     }
   });
+  newest_ = options_.root / iteration_name(position_.step);
 }
 
 void CheckpointSaver::publish(const std::vector<std::string>& fragments) {

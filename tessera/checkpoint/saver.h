@@ -63,6 +63,8 @@ class CheckpointSaver {
   bool writing() const;
   /// Waits for the files and gives the checkpoint its name.
   void complete();
+  /// The newest one that is complete, the same on every rank; none yet: nothing.
+  std::optional<std::filesystem::path> newest() const { return newest_; }
 
  private:
   std::string write(const RankFiles& files) const;
@@ -75,6 +77,7 @@ class CheckpointSaver {
   std::unique_ptr<FolderLock> lock_;  // rank 0
   RunPosition position_;              // of the checkpoint that is being written
   std::filesystem::path folder_;
+  std::optional<std::filesystem::path> newest_;
   std::chrono::steady_clock::time_point started_;
   std::future<std::string> writing_;  // the fragment of this rank
   std::future<void> removing_;        // rank 0: what save_max leaves no room for, behind the run

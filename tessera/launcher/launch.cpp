@@ -221,7 +221,8 @@ int run_msrun(const std::vector<std::string>& arguments, const std::string& prog
   PreflightOptions options;
   options.world = flags.worker_num;
   options.ranks_per_node = flags.local_worker_num;
-  report_or_throw(preflight(script.config, script.overrides, options), script.config);
+  const Preflight checked = preflight(script.config, script.overrides, options);
+  report_or_throw(checked, script.config);
   bind_cores(flags.bind_core, flags.local_worker_num, allowed_cpus());
   const fs::path log_folder = make_log_folder(flags);
   if (!flags.join && std::getenv(kWatcherVariable) == nullptr) {
@@ -235,6 +236,8 @@ int run_msrun(const std::vector<std::string>& arguments, const std::string& prog
     return make_workers(flags, script, assignment, restarts, log_folder);
   };
   plan.group.launcher = program;
+  plan.group.standstill = std::chrono::milliseconds(
+      static_cast<int64_t>(1e3 * checked.config.training.timeout_seconds));
   plan.group.grace = std::chrono::seconds(flags.grace);
   return run_starts(plan);
 }

@@ -51,12 +51,13 @@ class Starts {
 
   // Node 0 decides for all; where it is gone, the others go on asking for it.
   bool starts_again(const GroupOutcome& outcome, std::string& refusal) {
-    if (place_.max_restarts == 0 || !outcome.failure || outcome.user_signal != 0) return false;
-    if (!may_start_again(outcome.exit_code)) return false;
-    if (!is_node_0()) return place_.link->await_verdict(kVerdictTime).value_or(true);
-    refusal = limit_.refusal(RestartLimit::Clock::now());
-    if (place_.link) place_.link->send_verdict(refusal.empty());
-    return refusal.empty();
+    if (place_.max_restarts == 0 || !outcome.failure) return false;
+    const bool may = outcome.user_signal == 0 && may_start_again(outcome.exit_code);
+    if (!is_node_0()) return may && place_.link->await_verdict(kVerdictTime).value_or(true);
+    if (may) refusal = limit_.refusal(RestartLimit::Clock::now());
+    const bool again = may && refusal.empty();
+    if (place_.link) place_.link->send_verdict(again);
+    return again;
   }
 
   void record(const GroupOutcome& outcome) {

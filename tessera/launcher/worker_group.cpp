@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -64,6 +65,21 @@ std::string indented(const std::string& text) {
   return result;
 }
 
+// What the threads of a process are in, where a debugger is at hand; it may take some seconds.
+std::string stack_text(pid_t pid) {
+  const std::string command =
+      "command -v gdb >/dev/null && timeout -s KILL 4 gdb -p " + std::to_string(pid) +
+      " -batch -ex 'thread apply all backtrace 12' 2>/dev/null | grep -E '^(Thread|#)' | head -60";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::string text;
+  char line[300];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) text += line;
+  ::pclose(pipe);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.empty() ? "" : "\nits stack:\n" + indented(text);
+}
+
 class Group {
  public:
   Group(const std::vector<Worker>& workers, const WorkerGroupOptions& options, NodeLink* link)
@@ -101,6 +117,7 @@ class Group {
       }
       listen_to_other_nodes();
       notice_first_step();
+      notice_standstill();
       act_on_time();
     }
     return conclude();
@@ -175,6 +192,27 @@ class Group {
     }
   }
 
+  // Before its first step a rank may read and build for as long as the others wait for it.
+  void notice_standstill() {
+    if (options_.standstill.count() == 0 || phase_ != Phase::kRunning || user_signal_ != 0) return;
+    for (const Running& running : running_) {
+      if (running.ended || !running.page || running.page->first_step() == 0) continue;
+      if (running.page->work() == RankWork::kSaves || !running.page->waits().empty()) continue;
+      if (running.page->time_in_work() < options_.standstill) continue;
+      RankState state;
+      state.step = running.page->step();
+      state.work = running.page->work_text();
+      if (is_stopped(running.pid)) state.life = RankState::Life::kStopped;
+      failure_ = WorkerFailure{running.worker->rank, static_cast<int>(ExitCode::kComm),
+                               "rank " + std::to_string(running.worker->rank) + " " +
+                                   life_text(state) + log_text(running) + stack_text(running.pid),
+                               true};
+      if (link_ != nullptr) link_->send_failure(*failure_);
+      settle();
+      return;
+    }
+  }
+
   int64_t reached() const {
     int64_t most = 0;
     for (const Running& running : running_) {
@@ -245,6 +283,7 @@ class Group {
       if (!running.ended && is_stopped(running.pid)) state.life = RankState::Life::kStopped;
       if (running.page) {
         state.step = running.page->step();
+        state.work = running.page->work_text();
         state.waits = running.page->waits();
       }
       const std::string error = read_log_end(running.worker->program.output).error;
@@ -314,7 +353,7 @@ class Group {
     if (const Running* own = own_worker(blame.rank)) {
       const RankState& state = all.at(blame.rank);
       if (state.life == RankState::Life::kEnded) return report(*own);
-      return rank + " " + life_text(state) + log_text(*own);
+      return rank + " " + life_text(state) + log_text(*own) + stack_text(own->pid);
     }
     if (!blame.known) return rank + " does not answer";
     const RankState& state = all.at(blame.rank);

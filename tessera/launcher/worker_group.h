@@ -62,6 +62,9 @@ struct WorkerGroupOptions {
   /// After a forwarded signal, until what still runs is killed; 0: no limit. With it, SIGUSR1 is a
   /// signal of the user, too.
   std::chrono::milliseconds grace{0};
+  /// A worker that makes no progress in a step for so long, and waits for no other, counts as lost;
+  /// 0: no limit.
+  std::chrono::milliseconds standstill{0};
   /// Stays when the workers of this node have ended well, until all nodes have: when another one
   /// fails, the run starts again with this node.
   bool stays_for_others = false;

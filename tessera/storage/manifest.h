@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/box.h"
@@ -22,6 +23,9 @@ struct RunPosition {
   int64_t place = -1;           // reached in the passes over the data; -1: step x effective_batch
   int64_t skipped_in_row = 0;   // steps that were not finite, the last of them this one
   int64_t skipped = 0;          // of the whole run: the schedule is behind by them
+  std::vector<std::pair<int64_t, int64_t>> skipped_ranges;  // place and count of their samples
+  std::vector<std::pair<int64_t, int64_t>> left_out;        // samples that no update holds any more
+  std::vector<double> norms;  // of the last steps that counted, where spikes are watched
   /// What the order of samples and the schedule depend on, as text by name; compared when a run is
   /// resumed.
   std::map<std::string, std::string> data;

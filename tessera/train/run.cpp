@@ -70,6 +70,7 @@ int run_training(const Config& config, const RunOptions& options) {
   const std::shared_ptr<RankPage> page = options.worker ? RankPage::of_launcher() : nullptr;
   const ParallelDims dims = derive_dims(config, world_of(options));
   const BatchPlan plan = make_batch_plan(config.training, dims);
+  if (page) page->set_work(RankWork::kIndexes);
   const auto source = open_training_data(config);
   const DataSupply supply = data_supply(source->size(), batch_growth(config.training, plan),
                                         config.training.steps, config.train_dataset.drop_remainder);
@@ -97,6 +98,11 @@ int run_training(const Config& config, const RunOptions& options) {
       report->add(metrics);
       if (mesh.rank() == 0) writer->write(metrics);
     };
+    own.page = page;
+    own.on_go_back = [&](int64_t samples, int64_t steps) {
+      if (page) page->set_step(steps + 1);
+      if (world.rank() == 0) writer.emplace(config, samples);
+    };
     Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples(), options.restarts);
     report.emplace(trainer.mesh(), trainer.pipeline());
@@ -123,6 +129,7 @@ int run_training(const Config& config, const RunOptions& options) {
       if (device.is_cpu()) at::set_num_threads(threads_or(fair_threads(facts, world.rank)));
       return device;
     };
+    if (page) page->set_work(RankWork::kMeets);
     const ProcessGroup joined = join_process_world(world);
     end_after_a_step_on_signals();
     rank_main(joined);

@@ -90,6 +90,18 @@ std::string changed_mathematics(const Manifest& manifest, const Config& config,
   return before.ok() ? changes(mathematics(before.config), mathematics(config)) : "";
 }
 
+std::vector<std::pair<int64_t, int64_t>> to_pairs(const std::vector<SampleRange>& ranges) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (const SampleRange& range : ranges) pairs.emplace_back(range.place, range.count);
+  return pairs;
+}
+
+std::vector<SampleRange> to_ranges(const std::vector<std::pair<int64_t, int64_t>>& pairs) {
+  std::vector<SampleRange> ranges;
+  for (const auto& [place, count] : pairs) ranges.push_back({place, count});
+  return ranges;
+}
+
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code error;
   return std::filesystem::equivalent(a, b, error) && !error;
@@ -124,6 +136,9 @@ RunPosition RunCheckpoints::position(const RunState& state) const {
   position.place = state.next.place;
   position.skipped_in_row = state.skipped_in_row;
   position.skipped = state.skipped;
+  position.skipped_ranges = to_pairs(state.skipped_ranges);
+  position.left_out = to_pairs(state.left_out);
+  position.norms = state.norms;
   const Texts fields = written_fields(config_);
   const DataloaderConfig& loader = config_.train_dataset.dataloader;
   const DatasetConfig& data = loader.config;
@@ -226,6 +241,10 @@ RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& fro
   state.last_batch = before.effective_batch;
   state.skipped_in_row = before.skipped_in_row;
   state.skipped = before.skipped;
+  state.skipped_ranges = to_ranges(before.skipped_ranges);
+  state.left_out = to_ranges(before.left_out);
+  state.norms = before.norms;
+  const UpdateSequence updates = updates_.without(state.left_out);
   const int64_t counted = before.step * before.effective_batch;
   const int64_t place = before.place >= 0 ? before.place : counted;
   const BatchGrowth& growth = updates_.growth();
@@ -236,8 +255,8 @@ RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& fro
     const bool same_data =
         samples != before.data.end() && samples->second == std::to_string(available_samples_);
     state.next = growth.grows() || grew || (before.place >= 0 && same_data)
-                     ? updates_.from(before.step, before.samples, place)
-                     : updates_.at(before.step);
+                     ? updates.from(before.step, before.samples, place)
+                     : updates.at(before.step);
     state.next.samples = before.samples;
     return state;
   }
@@ -276,6 +295,7 @@ RunState RunCheckpoints::resume(const StartingPoint& start, bool with_optimizer)
   }
 
   const RunPosition& before = loaded.manifest.position;
+  resumed_ = loaded.folder;
   optimizer_.set_updates(before.updates);
   const RunState state = go_on(before, from);
   const int64_t step = state.next.step;
@@ -313,13 +333,25 @@ void RunCheckpoints::save(const RunState& state) {
 void RunCheckpoints::after_step(const RunState& state, bool all_idle) {
   if (!saver_) return;
   if (saver_->pending() && all_idle) saver_->complete();
-  if (state.next.step % config_.checkpoint.save_interleaved_steps == 0) save(state);
+  const bool is_new = state.next.step != saved_step_;
+  if (is_new && state.next.step % config_.checkpoint.save_interleaved_steps == 0) save(state);
 }
 
 void RunCheckpoints::finish(const RunState& state) {
   if (!saver_) return;
   if (state.next.step != saved_step_) save(state);
   complete();
+}
+
+std::optional<std::filesystem::path> RunCheckpoints::good() const {
+  return saver_ && saver_->newest() ? saver_->newest() : resumed_;
+}
+
+RunState RunCheckpoints::go_back() {
+  complete();
+  RunState state = resume({good().value(), true, ""}, true);
+  saved_step_ = state.next.step;
+  return state;
 }
 
 void RunCheckpoints::complete() {

@@ -176,6 +176,20 @@ TEST_F(WorkerGroup, AKilledWorkerIsCodeThreeAndTheOthersEnd) {
   for (const char* name : {"pid0", "pid2", "pid3"}) EXPECT_TRUE(gone(pid_in(name))) << name;
 }
 
+// The worker writes into its page what a rank does that computes and comes to no end: the first
+// step and the one at hand, its work since the machine started, waits for nobody.
+TEST_F(WorkerGroup, OneThatMakesNoProgressIsNamedWithItsWork) {
+  options_.settle = std::chrono::milliseconds(100);
+  options_.standstill = std::chrono::seconds(5);
+  const std::string zeros = R"(\0\0\0\0\0\0\0)";
+  const Ended ended = run(workers(2, "[ $RANK = 1 ] && printf '\\1" + zeros + "\\2" + zeros +
+                                         R"(\4\0\0\0\5\0\0\0\1)" + zeros +
+                                         "' 1<>$TESSERA_RANK_PAGE; exec sleep 10000"));
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 computes the forward of micro-batch 3 in step 2, waits "
+                                   "for nobody and does not answer"));
+}
+
 TEST_F(WorkerGroup, WhatAWorkerStartedEndsWithIt) {
   const Ended ended = run(workers(1, "sleep 10000 & echo $! > $DIR/child; exit 7"));
   EXPECT_EQ(ended.code, 7);
