@@ -11,6 +11,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/agree.h"
+#include "tessera/checkpoint/replica_text.h"
 #include "tessera/comm/gather_text.h"
 #include "tessera/storage/block_sums.h"
 #include "tessera/storage/retention.h"
@@ -22,14 +23,9 @@ namespace {
 void step_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10); }
 
 void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
-  const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
+  const std::string differences = replica_text(check_replicas(table, mesh));
   if (differences.empty()) return;
-  const ReplicaDifference& first = differences.front();
-  std::string ranks;
-  for (const int rank : first.ranks) ranks.append(" ").append(std::to_string(rank));
-  throw CheckpointError(detail::concat("step ", step, " is not saved: the copies of ", first.name,
-                                       " along ", axis_name(first.axis), " differ (ranks", ranks,
-                                       "); parameters whose copies differ: ", differences.size()));
+  throw CheckpointError(detail::concat("step ", step, " is not saved: ", differences));
 }
 
 // Locks `root` for this start of the run. Where an older start still holds it, that one is kept

@@ -5,15 +5,14 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/signal_queue.h"
 #include "tessera/launcher/worker_log.h"
+#include "tessera/launcher/worker_report.h"
 
 namespace tessera {
 namespace {
@@ -30,55 +29,6 @@ struct Running {
   std::unique_ptr<LogEcho> echo;
   RankState state;  // once it has ended: how
 };
-
-// Whether a signal or a debugger holds the process: state T or t, behind the name in parentheses.
-bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
-  return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
-}
-
-std::string meaning(int exit_code) {
-  switch (exit_code) {
-    case 1: return "an internal error";
-    case 2: return "the file, the flags or the data are wrong";
-    case 3: return "a peer or a link failed";
-    case 4: return "a checkpoint";
-    case 5: return "a loss or a norm that is not finite";
-    case 6: return "parity differs";
-    case 127: return "the program did not start";
-    default:
-      return exit_code > 128 ? std::string("ended early by ") + ::strsignal(exit_code - 128)
-                             : "a foreign code";
-  }
-}
-
-std::string indented(const std::string& text) {
-  std::string result = "    ";
-  for (const char c : text) {
-    result += c;
-    if (c == '\n') result += "    ";
-  }
-  return result;
-}
-
-// What the threads of a process are in, where a debugger is at hand; it may take some seconds.
-std::string stack_text(pid_t pid) {
-  const std::string command =
-      "command -v gdb >/dev/null && timeout -s KILL 4 gdb -p " + std::to_string(pid) +
-      " -batch -ex 'thread apply all backtrace 12' 2>/dev/null | grep -E '^(Thread|#)' | head -60";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return "";
-  std::string text;
-  char line[300];
-  while (std::fgets(line, sizeof line, pipe) != nullptr) text += line;
-  ::pclose(pipe);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.empty() ? "" : "\nits stack:\n" + indented(text);
-}
 
 class Group {
  public:
@@ -203,10 +153,11 @@ class Group {
       state.step = running.page->step();
       state.work = running.page->work_text();
       if (is_stopped(running.pid)) state.life = RankState::Life::kStopped;
-      failure_ = WorkerFailure{running.worker->rank, static_cast<int>(ExitCode::kComm),
-                               "rank " + std::to_string(running.worker->rank) + " " +
-                                   life_text(state) + log_text(running) + stack_text(running.pid),
-                               true};
+      failure_ =
+          WorkerFailure{running.worker->rank, static_cast<int>(ExitCode::kComm),
+                        "rank " + std::to_string(running.worker->rank) + " " + life_text(state) +
+                            log_text(*running.worker) + stack_text(running.pid),
+                        true};
       if (link_ != nullptr) link_->send_failure(*failure_);
       settle();
       return;
@@ -304,17 +255,7 @@ class Group {
     } else {
       text += " " + life_text(state);
     }
-    return text + log_text(running);
-  }
-
-  static std::string log_text(const Running& running) {
-    const Worker& worker = *running.worker;
-    const LogEnd end = read_log_end(worker.program.output);
-    std::string shown = worker.echo ? "" : end.context;  // an echoed log is on the screen already
-    if (!end.error.empty()) shown += (shown.empty() ? "" : "\n") + end.error;
-    std::string text = "\nits log: " + worker.program.output;
-    if (!shown.empty()) text += ", which ends with\n" + indented(shown);
-    return text;
+    return text + log_text(*running.worker);
   }
 
   // Names the rank that is at fault, from what all ranks say at this moment.
@@ -353,7 +294,7 @@ class Group {
     if (const Running* own = own_worker(blame.rank)) {
       const RankState& state = all.at(blame.rank);
       if (state.life == RankState::Life::kEnded) return report(*own);
-      return rank + " " + life_text(state) + log_text(*own) + stack_text(own->pid);
+      return rank + " " + life_text(state) + log_text(*own->worker) + stack_text(own->pid);
     }
     if (!blame.known) return rank + " does not answer";
     const RankState& state = all.at(blame.rank);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/base/error.h"
+
 namespace tessera {
 
 SpikeWatch::SpikeWatch(const SpikeConfig& config, std::vector<double> norms) : config_(config) {
@@ -19,6 +21,11 @@ double SpikeWatch::median() const {
 bool SpikeWatch::is_spike(double norm) const {
   if (!on() || static_cast<int64_t>(norms_.size()) < config_.window) return false;
   return norm > config_.factor * median();
+}
+
+std::string SpikeWatch::text(double norm) const {
+  return detail::concat("gradient norm ", norm, " is more than ", config_.factor, " times ",
+                        median(), ", the median of the last ", norms_.size());
 }
 
 void SpikeWatch::add(double norm) {

@@ -3,6 +3,7 @@
 // Steps whose gradient norm leaps: the update that such a step would make is not wanted.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tessera/config/config.h"
@@ -23,6 +24,8 @@ class SpikeWatch {
   /// At most `window`, the oldest first: what a run needs to go on alike.
   const std::vector<double>& norms() const { return norms_; }
   double median() const;
+  /// "gradient norm 9 is more than 3 times 2, the median of the last 4"
+  std::string text(double norm) const;
 
  private:
   SpikeConfig config_;

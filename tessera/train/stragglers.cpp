@@ -15,6 +15,15 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::vector<std::string> places_of(const ParallelDims& dims) {
+  std::vector<std::string> places;
+  for (int64_t rank = 0; rank < dims.world; ++rank) {
+    const Coordinate at = dims.coordinate(rank);
+    places.push_back(detail::concat(at.pp, " ", at.cp, " ", at.tp));
+  }
+  return places;
+}
+
 void push(std::deque<double>& last, double value) {
   last.push_back(value);
   if (last.size() > StragglerWatch::kSteps) last.pop_front();
@@ -24,6 +33,8 @@ void push(std::deque<double>& last, double value) {
 
 StragglerWatch::StragglerWatch(std::vector<std::string> places)
     : places_(std::move(places)), ratios_(places_.size()), extra_(places_.size()) {}
+
+StragglerWatch::StragglerWatch(const ParallelDims& dims) : StragglerWatch(places_of(dims)) {}
 
 // Of the other ranks at the place of `rank`; 0: it is alone there.
 double StragglerWatch::peers_median(const std::vector<double>& own, size_t rank) const {

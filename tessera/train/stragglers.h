@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/layout/parallel_dims.h"
+
 namespace tessera {
 
 /// What each rank did in one step, by rank; seconds.
@@ -21,6 +23,7 @@ class StragglerWatch {
   /// `places`: of each rank of the world; ranks with the same text do the same work (stage, places
   /// in tp and cp).
   explicit StragglerWatch(std::vector<std::string> places);
+  explicit StragglerWatch(const ParallelDims& dims);
 
   /// One line for each rank that has become a straggler with this step: over the last kSteps steps
   /// the middle one of its own times, each divided by the middle one of the other ranks at its

@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/checkpoint/replica_text.h"
 #include "tessera/comm/memory.h"
 #include "tessera/layout/loader_options.h"
 #include "tessera/layout/pipeline_options.h"
@@ -52,16 +53,6 @@ StepCounts sum_over_ranks(const StepCounts& own, const DeviceMesh& mesh) {
   return {sums[0], sums[1], sums[2]};
 }
 
-// Ranks with the same text do the same work.
-std::vector<std::string> places_of(const ParallelDims& dims) {
-  std::vector<std::string> places;
-  for (int64_t rank = 0; rank < dims.world; ++rank) {
-    const Coordinate at = dims.coordinate(rank);
-    places.push_back(detail::concat(at.pp, " ", at.cp, " ", at.tp));
-  }
-  return places;
-}
-
 }  // namespace
 
 Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions options)
@@ -82,7 +73,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       if (has_forward(action)) begin(RankWork::kForward, action.micro_batch);
       if (action.kind == ActionKind::kBackward) begin(RankWork::kBackward, action.micro_batch);
     });
-    if (mesh_.rank() == 0) stragglers_.emplace(places_of(mesh_.dims()));
+    if (mesh_.rank() == 0) stragglers_.emplace(mesh_.dims());
   }
   optimizer_ = make_optimizer(config_, model_->table, mesh_, options_.optimizers);
   updates_.emplace(batch_growth(config_.training, plan_), options_.source->size(),
@@ -332,11 +323,7 @@ void Trainer::skip_or_throw(const StepSums& sums, const Sinks& sinks,
       detail::concat("loss ", sums.loss, ", gradient norm ", std::sqrt(sums.squares), ", ", where));
 }
 
-void Trainer::skip_spike(double norm) {
-  count_skipped(detail::concat("gradient norm ", norm, " is more than ",
-                               config_.elastic.spike.factor, " times ", spikes_.median(),
-                               ", the median of the last ", spikes_.norms().size()));
-}
+void Trainer::skip_spike(double norm) { count_skipped(spikes_.text(norm)); }
 
 void Trainer::count_skipped(const std::string& what) {
   const TrainingConfig& t = config_.training;
@@ -364,10 +351,7 @@ void Trainer::go_back(double norm) {
   const UpdateSpan bad = state_.next;
   std::vector<SampleRange> left_out = state_.left_out;
   left_out.push_back({bad.place, bad.batch});
-  const std::string what =
-      detail::concat("step ", bad.step + 1, ": gradient norm ", norm, " is more than ",
-                     config_.elastic.spike.factor, " times ", spikes_.median(),
-                     ", the median of the last ", spikes_.norms().size());
+  const std::string what = detail::concat("step ", bad.step + 1, ": ", spikes_.text(norm));
   state_ = checkpoints_->go_back();
   times_there_ = state_.next.step == good_step_ ? times_there_ + 1 : 1;
   good_step_ = state_.next.step;
@@ -390,11 +374,9 @@ void Trainer::go_back(double norm) {
 
 void Trainer::watch_stragglers(const StepSums& sums) {
   if (!stragglers_) return;
-  OwnTimes times;
   const auto world = static_cast<size_t>(sums.times.size(1));
   const double* seconds = sums.times.const_data_ptr<double>();
-  times.own.assign(seconds, seconds + world);
-  times.reading.assign(seconds + world, seconds + 2 * world);
+  const OwnTimes times{{seconds, seconds + world}, {seconds + world, seconds + 2 * world}};
   for (const std::string& line : stragglers_->add(times)) log_warning(line);
 }
 
@@ -403,15 +385,8 @@ void Trainer::watch_stragglers(const StepSums& sums) {
 void Trainer::check_copies(int64_t step) {
   const int64_t interval = config_.monitor.replica_check_interval;
   if (interval == 0 || step % interval != 0) return;
-  const std::vector<ReplicaDifference> differences = check_replicas(model_->table, mesh_);
-  if (differences.empty()) return;
-  const ReplicaDifference& first = differences.front();
-  std::string ranks;
-  for (const int rank : first.ranks) ranks += " " + std::to_string(rank);
-  throw CommError(
-      detail::concat("the copies of ", first.name, " along ", axis_name(first.axis),
-                     " differ after step ", step, ": those of ranks", ranks,
-                     " from the first; weights whose copies differ: ", differences.size()));
+  const std::string differences = replica_text(check_replicas(model_->table, mesh_));
+  if (!differences.empty()) throw CommError(detail::concat("after step ", step, " ", differences));
 }
 
 }  // namespace tessera

@@ -7,86 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "command.h"
-#include "tests/support/case_path.h"
+#include "process_training.h"
 
 namespace tessera {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-struct Step {
-  double loss = 0.0;
-  double grad_norm = 0.0;
-};
-
-class ProcessTraining : public testing::Test {
- protected:
-  CommandResult sh(const std::string& command) const {
-    return run_command("export OMP_NUM_THREADS=1 PATH='" + programs() + "':$PATH; " + command,
-                       folder_.path());
-  }
-
-  // The reference run (eight samples a step) cut over the ranks; its output goes to `output`.
-  std::string arguments(const std::string& output, int steps = 3, int ranks = 4) const {
-    return " --config '" + (test::case_path("llama_sgd64") / "config.yaml").string() +
-           "' --set parallelism.data_parallel_shard=" + std::to_string(ranks) +
-           " --set training.local_batch_size=" + std::to_string(8 / ranks) +
-           " --set training.steps=" + std::to_string(steps) + " --set output_dir=" + output;
-  }
-
-  std::string msrun(const std::string& flags, const std::string& output, int steps = 3,
-                    int ranks = 4) const {
-    return "msrun --worker_num=" + std::to_string(ranks) + " --master_port=" + port_ +
-           " --join=True " + flags + " run_mindformer.py" + arguments(output, steps, ranks) +
-           " --mode 1";
-  }
-
-  // The launcher in bin/, beside an engine that gets `more` arguments.
-  void change_engine(const std::string& more) const {
-    std::filesystem::create_directory(folder_ / "bin");
-    std::filesystem::copy_file(programs() + "/msrun", folder_ / "bin/msrun");
-    const std::string engine = folder_ / "bin/tessera-engine";
-    write_file(engine, "#!/bin/sh\nexec '" + programs() + "/tessera-engine' \"$@\" " + more + "\n");
-    std::filesystem::permissions(engine, std::filesystem::perms::owner_all);
-  }
-
-  std::vector<Step> steps_of(const std::string& output) const {
-    std::vector<Step> steps;
-    std::istringstream lines(read_file(folder_ / (output + "/metrics.jsonl")));
-    for (std::string line; std::getline(lines, line);) {
-      const auto json = nlohmann::json::parse(line);
-      if (json.contains("restart")) continue;
-      steps.push_back({json.at("loss"), json.at("grad_norm")});
-    }
-    return steps;
-  }
-
-  void expect_equal_to_threads(const std::string& output, int ranks = 4) const {
-    const CommandResult threads =
-        sh("tessera train --ranks " + std::to_string(ranks) + arguments("threads", 3, ranks));
-    ASSERT_EQ(threads.code, 0) << threads.err;
-    const std::vector<Step> expected = steps_of("threads");
-    const std::vector<Step> steps = steps_of(output);
-    ASSERT_EQ(expected.size(), 3u);
-    ASSERT_EQ(steps.size(), expected.size());
-    for (size_t i = 0; i < steps.size(); ++i) {
-      EXPECT_NEAR(steps[i].loss, expected[i].loss, 1e-10 * expected[i].loss);
-      EXPECT_NEAR(steps[i].grad_norm, expected[i].grad_norm, 1e-10 * expected[i].grad_norm);
-    }
-  }
-
-  // Four processes with the variables of a launcher; {} stands for the rank.
-  CommandResult as_workers(const std::string& variables, const std::string& output) const {
-    return sh("for r in 0 1 2 3; do (export " + variables + "; tessera train" + arguments(output) +
-              " >$r.out 2>$r.err) & done; " +
-              "wait %1 && wait %2 && wait %3 && wait %4; code=$?; cat ?.err >&2; exit $code");
-  }
-
-  const TemporaryFolder folder_;
-  const std::string port_ = std::to_string(free_port());
-};
 
 TEST_F(ProcessTraining, FourWorkersEqualFourThreads) {
   const CommandResult result = sh(msrun("--log_dir=logs", "out"));
@@ -330,91 +257,6 @@ TEST_F(ProcessTraining, BFloat16HasTheCurveOfFloat32) {
   for (size_t step = 40; step < 50; ++step) {
     EXPECT_NEAR(narrow[step].loss / wide[step].loss, 1.0, 1e-2) << "step " << step + 1;
   }
-}
-
-// --- runs that start again ---------------------------------------------------------------------
-
-constexpr int kLongRun = 300;
-constexpr const char* kSaves =
-    " --set checkpoint.enable_save=true --set checkpoint.async_save=true"
-    " --set checkpoint.save_interleaved_steps=10";
-
-class RestartedTraining : public ProcessTraining {
- protected:
-  // Two ranks and a launcher that starts them again; `script` runs in front of every worker, with
-  // the engine in $engine.
-  CommandResult run_with(const std::string& script) {
-    change_engine("");
-    write_file(folder_ / "bin/tessera-engine", "#!/bin/sh\nengine='" + programs() +
-                                                   "/tessera-engine'\n"
-                                                   "steps() { grep -cs '\"loss\"' "
-                                                   "out/metrics.jsonl || true; }\n" +
-                                                   script + "\nexec \"$engine\" \"$@\"\n");
-    return sh("bin/" + msrun("--max_restarts=20 --log_dir=logs", "out", kLongRun, 2) + kSaves);
-  }
-
-  void expect_the_undisturbed_run() {
-    const CommandResult calm =
-        sh("tessera train --ranks 2" + arguments("calm", kLongRun, 2) + kSaves);
-    ASSERT_EQ(calm.code, 0) << calm.err;
-    const std::vector<Step> expected = steps_of("calm"), got = steps_of("out");
-    ASSERT_EQ(got.size(), expected.size());
-    for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_EQ(got[i].loss, expected[i].loss) << "step " << i + 1;
-      ASSERT_EQ(got[i].grad_norm, expected[i].grad_norm) << "step " << i + 1;
-    }
-    const CommandResult weights =
-        sh("for f in calm/checkpoint/iteration_00000300/checkpoint-*; do "
-           "cmp $f out/${f#calm/} || exit 1; done");
-    EXPECT_EQ(weights.code, 0) << weights.out << weights.err;
-  }
-
-  std::vector<nlohmann::json> restarts() const {
-    std::vector<nlohmann::json> found;
-    std::istringstream lines(read_file(folder_ / "out/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      auto json = nlohmann::json::parse(line);
-      if (json.contains("restart")) found.push_back(std::move(json));
-    }
-    return found;
-  }
-};
-
-TEST_F(RestartedTraining, KilledTwiceItHasTheLossesOfTheUndisturbedRun) {
-  const CommandResult result = run_with(
-      "if [ $TESSERA_GENERATION.$RANK = 1.1 ] || [ $TESSERA_GENERATION.$RANK = 2.0 ]; then "
-      "\"$engine\" \"$@\" & p=$!; "
-      "until [ \"$(steps)\" -ge $((TESSERA_GENERATION * 60 + 5)) ]; do sleep 0.01; done; "
-      "kill -KILL $p; kill -KILL $$; fi");
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("rank 1 was killed by signal 9"),
-                    HasSubstr("rank 0 was killed by signal 9"), HasSubstr("2 restarts:")));
-  expect_the_undisturbed_run();
-  const auto lines = restarts();
-  ASSERT_EQ(lines.size(), 2u);
-  for (const auto& line : lines) {
-    EXPECT_GT(line.at("seconds"), 0.0);
-    EXPECT_GE(line.at("steps_finished"), 60);
-    EXPECT_GE(line.at("steps_lost"), 0);
-  }
-}
-
-// A block of the newest checkpoint is damaged while nobody runs.
-TEST_F(RestartedTraining, ADamagedCheckpointFallsBackToTheOneBefore) {
-  const CommandResult result = run_with(
-      "if [ $TESSERA_GENERATION.$RANK = 1.0 ]; then \"$engine\" \"$@\" & p=$!; "
-      "until [ \"$(steps)\" -ge 65 ]; do sleep 0.01; done; kill -KILL $p; kill -KILL $$; fi; "
-      "if [ $TESSERA_GENERATION.$RANK = 2.0 ]; then c=out/checkpoint; "
-      "newest=$(printf '%s/iteration_%08d' $c $(cat $c/latest*.txt)); echo $newest > newest; "
-      "printf spoilt | dd of=$newest/checkpoint-model-0000001-0000002.safetensors bs=1 seek=5000 "
-      "conv=notrunc 2>/dev/null; fi");
-  ASSERT_EQ(result.code, 0) << result.err;
-  expect_the_undisturbed_run();
-  EXPECT_THAT(read_file(folder_ / "logs/worker_0.start_2.log"),
-              AllOf(HasSubstr("is passed over"), HasSubstr("resumed from")));
-  ASSERT_EQ(restarts().size(), 1u);
-  EXPECT_GE(restarts()[0].at("steps_lost"), 10);
 }
 
 }  // namespace
