@@ -44,6 +44,7 @@ fuzz:
 
 chaos: build
 	@$(PYTHON) tools/chaos.py $(BUILD)/bin $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
+	@[ $$(id -u) != 0 ] || tools/partition_trials.sh $(BUILD)/bin
 
 train: build
 	@tools/train_demo.sh $(BUILD)/bin

@@ -43,9 +43,14 @@ class Link : public NodeLink {
   std::optional<bool> await_verdict(std::chrono::milliseconds most) override {
     const Clock::time_point deadline = Clock::now() + most;
     NodePeer& hub = peers_.front();
-    while (!verdict_) {
-      const std::optional<json> message = hub.connection.receive_until(deadline);
-      if (!message) break;
+    while (!verdict_ && !hub.connection.closed()) {
+      beat();
+      const Clock::time_point silent_at = hub.heard + heartbeat_.timeout;
+      if (Clock::now() >= std::min(deadline, silent_at)) break;
+      const std::optional<json> message = hub.connection.receive_until(
+          std::min({deadline, silent_at, Clock::now() + heartbeat_.interval}));
+      if (!message) continue;
+      hub.heard = Clock::now();
       understand(hub, *message);
     }
     return verdict_;

@@ -61,6 +61,10 @@ TEST(NodeLinkOfLaunchers, NodeZeroSaysWhetherTheRunStartsAgain) {
     pair.hub->send_verdict(again);
     EXPECT_EQ(pair.other->await_verdict(std::chrono::hours(1)), again);
   }
+  Heartbeat heartbeat;
+  heartbeat.timeout = std::chrono::milliseconds(100);
+  const Pair silent = linked(heartbeat);  // the network has parted
+  EXPECT_EQ(silent.other->await_verdict(std::chrono::hours(1)), std::nullopt);
   Pair pair = linked({});
   pair.hub.reset();  // its launcher was killed
   EXPECT_EQ(pair.other->await_verdict(std::chrono::hours(1)), std::nullopt);
