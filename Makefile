@@ -5,6 +5,7 @@
 #   make test       builds everything, runs all tests
 #   make matrix     every layout of the end-to-end tables, not only each pair of values
 #   make fuzz       every reader of files, flags and variables against libFuzzer; FUZZ_SECONDS=60 each
+#   make chaos      a run that is hit by random faults beside one that is not: the same losses; FAULTS=30  SEED=1
 #   make bench      tokens per second and memory of the cases in benchmarks/, as a table
 #                   PEER=DIR: beside a peer, in turns; CASES=a,b  ROUNDS=3  RANKS=threads,processes  RESULTS=FILE
 #   make benchmarks programs that measure kernels, collectives, pipelines, checkpoints
@@ -19,7 +20,7 @@ export PYTHON ?= python3
 JOBS ?= $(shell tools/jobs.sh)
 BUILD := build/$(PRESET)
 
-.PHONY: build all test matrix fuzz train bench benchmarks check format install clean
+.PHONY: build all test matrix fuzz chaos train bench benchmarks check format install clean
 
 build: $(BUILD)/.configured
 	@ninja -C $(BUILD) -j $(JOBS) --quiet programs
@@ -40,6 +41,10 @@ matrix: all
 
 fuzz:
 	@tools/fuzz.sh
+
+chaos: build
+	@$(PYTHON) tools/chaos.py $(BUILD)/bin $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
+	@[ $$(id -u) != 0 ] || tools/partition_trials.sh $(BUILD)/bin
 
 train: build
 	@tools/train_demo.sh $(BUILD)/bin

@@ -46,6 +46,7 @@ int train(const TrainFlags& flags) {
   RunOptions options;
   options.worker = world.worker;
   options.secret = JobSecret::of(process_environment());
+  if (world.worker) options.restarts = restarts_of(process_environment());
   options.thread_ranks = world.worker ? 1 : world.world;
   options.trace = flags.trace;
   if (!flags.plant.empty()) options.faults = parse_fault(flags.plant);

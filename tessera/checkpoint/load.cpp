@@ -146,12 +146,13 @@ void send_copies(const LoadOptions& options, ParamTable& table, const OptimizerS
 }
 
 // Rank 0 looks; the others try what it found, in its order.
-std::vector<fs::path> chosen_by_first(const std::string& path, const ProcessGroup& world) {
+std::vector<fs::path> chosen_by_first(const LoadOptions& options, const ProcessGroup& world) {
   std::string lines;
   agree(world, [&] {
     if (world.rank() != 0) return;
-    const CheckpointChoice choice = checkpoints_at(path);
+    CheckpointChoice choice = checkpoints_at(options.path);
     if (!choice.note.empty()) log_warning(choice.note);
+    if (!options.job.empty()) choice.folders = saved_by_job(choice.folders, options.job);
     for (const fs::path& folder : choice.folders) lines += folder.string() + "\n";
   });
   std::vector<fs::path> folders;
@@ -178,7 +179,7 @@ LoadedCheckpoint load_checkpoint(const LoadOptions& options, const std::vector<P
                                  ParamTable& table, const OptimizerState& optimizer,
                                  const DeviceMesh& mesh) {
   const ProcessGroup& world = mesh[Axis::kWorld];
-  const std::vector<fs::path> folders = chosen_by_first(options.path, world);
+  const std::vector<fs::path> folders = chosen_by_first(options, world);
   std::string found;
   for (const fs::path& folder : folders) {
     std::unique_ptr<CheckpointReader> reader;
@@ -203,6 +204,9 @@ LoadedCheckpoint load_checkpoint(const LoadOptions& options, const std::vector<P
       return {folder, std::move(manifest)};
     }
     found += (found.empty() ? "" : "\n  ") + error;
+    agree(world, [&] {
+      if (mesh.rank() == 0 && options.marks_damaged) mark_damaged(folder, error);
+    });
     if (folder != folders.back() && mesh.rank() == 0) {
       log_warning(error + "\n  " + folder.filename().string() +
                   " is passed over; the next complete checkpoint is tried");

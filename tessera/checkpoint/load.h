@@ -19,6 +19,8 @@ struct LoadOptions {
   std::string optimizer;  // the type of the run's; empty: weights only
   bool has_state = true;  // false: it keeps nothing, so a checkpoint without its state is enough
   bool balanced = false;  // a box that several ranks hold is read by one of them and sent
+  std::string job;        // of a folder of several only what this run has saved; empty: all of it
+  bool marks_damaged = false;  // what is found damaged is never tried again (mark_damaged)
 };
 
 /// What was loaded, without its tensors.

@@ -11,6 +11,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/checkpoint/agree.h"
+#include "tessera/checkpoint/replica_text.h"
 #include "tessera/comm/gather_text.h"
 #include "tessera/storage/block_sums.h"
 #include "tessera/storage/retention.h"
@@ -22,14 +23,21 @@ namespace {
 void step_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10); }
 
 void refuse_different_replicas(const ParamTable& table, const DeviceMesh& mesh, int64_t step) {
-  const std::vector<ReplicaDifference> differences = check_replicas(table, mesh);
+  const std::string differences = replica_text(check_replicas(table, mesh));
   if (differences.empty()) return;
-  const ReplicaDifference& first = differences.front();
-  std::string ranks;
-  for (const int rank : first.ranks) ranks.append(" ").append(std::to_string(rank));
-  throw CheckpointError(detail::concat("step ", step, " is not saved: the copies of ", first.name,
-                                       " along ", axis_name(first.axis), " differ (ranks", ranks,
-                                       "); parameters whose copies differ: ", differences.size()));
+  throw CheckpointError(detail::concat("step ", step, " is not saved: ", differences));
+}
+
+// Locks `root` for this start of the run. Where an older start still holds it, that one is kept
+// from publishing first, and then it may take its time to end.
+std::unique_ptr<FolderLock> take_folder(const std::filesystem::path& root,
+                                        const Generation& generation,
+                                        std::chrono::milliseconds patience) {
+  const bool again = take_over(root, generation);
+  auto lock =
+      std::make_unique<FolderLock>(root, ::flock, again ? patience : std::chrono::milliseconds(0));
+  write_generation(root, generation);
+  return lock;
 }
 
 // Checkpoints in `root` that this run neither made nor goes on from.
@@ -62,7 +70,7 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, const ParamTable& table,
   const ProcessGroup& world = mesh_[Axis::kWorld];
   agree(world, [this] {
     if (mesh_.rank() != 0) return;
-    lock_ = std::make_unique<FolderLock>(options_.root);
+    lock_ = take_folder(options_.root, options_.generation, options_.patience);
     options_.kept = tidy_for_run(options_.root, options_.keep, std::move(options_.kept));
     warn_of_others(options_.root, options_.kept);
   });
@@ -89,7 +97,7 @@ void CheckpointSaver::save(const RunPosition& position) {
   const ProcessGroup& world = mesh_[Axis::kWorld];
   started_ = std::chrono::steady_clock::now();
   position_ = position;
-  folder_ = options_.root / (iteration_name(position.step) + ".writing");
+  folder_ = writing_folder(options_.root, position.step, options_.generation);
   RankFilesOptions files;
   files.prefix = options_.prefix;
   files.optimizer = !options_.optimizer.empty();
@@ -101,7 +109,7 @@ void CheckpointSaver::save(const RunPosition& position) {
     rank_files.emplace(table_, optimizer_, files, options_.async);  // a copy may not fit
     if (mesh_.rank() != 0) return;
     if (removing_.valid()) removing_.get();
-    folder_ = begin_iteration(options_.root, position_.step);
+    folder_ = begin_iteration(options_.root, position_.step, options_.generation);
   });
   if (options_.async) {
     writing_ = std::async(std::launch::async, [this, rank_files = std::move(*rank_files)] {
@@ -144,12 +152,15 @@ void CheckpointSaver::complete() {
       throw;
     }
   });
+  newest_ = options_.root / iteration_name(position_.step);
 }
 
 void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   Manifest manifest;
   manifest.version = TESSERA_VERSION;
   manifest.position = position_;
+  manifest.job = options_.generation.job;
+  manifest.generation = options_.generation.number;
   manifest.config = options_.config;
   manifest.optimizer = options_.optimizer;
   manifest.moment_dtype = options_.moment_dtype;
@@ -180,7 +191,7 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   manifest.superseded = removed;
   write_file_durably(folder_ / kManifestName, manifest_text(manifest));
 
-  publish_iteration(options_.root, position_.step);
+  publish_iteration(options_.root, position_.step, options_.generation);
   options_.kept = kept;
   if (!removed.empty()) {
     removing_ = std::async(std::launch::async, [root = options_.root, removed] {

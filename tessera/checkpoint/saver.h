@@ -34,6 +34,9 @@ struct SaverOptions {
   /// Its files, names and bytes: they lie beside the model's config.json in every checkpoint. Rank
   /// 0's count.
   std::vector<std::pair<std::string, std::string>> tokenizer_files;
+  Generation generation;  // of this run, which start it is
+  /// How long it waits for an older start of the same run that still holds the folder.
+  std::chrono::milliseconds patience{0};
   std::vector<int64_t> kept;  // what this run resumed from in `root`, and what that one kept
 };
 
@@ -60,6 +63,8 @@ class CheckpointSaver {
   bool writing() const;
   /// Waits for the files and gives the checkpoint its name.
   void complete();
+  /// The newest one that is complete, the same on every rank; none yet: nothing.
+  std::optional<std::filesystem::path> newest() const { return newest_; }
 
  private:
   std::string write(const RankFiles& files) const;
@@ -72,6 +77,7 @@ class CheckpointSaver {
   std::unique_ptr<FolderLock> lock_;  // rank 0
   RunPosition position_;              // of the checkpoint that is being written
   std::filesystem::path folder_;
+  std::optional<std::filesystem::path> newest_;
   std::chrono::steady_clock::time_point started_;
   std::future<std::string> writing_;  // the fragment of this rank
   std::future<void> removing_;        // rank 0: what save_max leaves no room for, behind the run

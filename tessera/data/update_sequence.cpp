@@ -15,10 +15,25 @@ int64_t BatchGrowth::batch_at(int64_t trained) const {
 
 UpdateSpan UpdateSequence::from(int64_t step, int64_t samples, int64_t place) const {
   UpdateSpan span{step, samples, place, growth_.batch_at(samples)};
-  if (drop_remainder_ && place % available_ + span.batch > available_) {
-    span.place = (place / available_ + 1) * available_;
+  const auto next_pass = [&] {
+    if (drop_remainder_ && span.place % available_ + span.batch > available_) {
+      span.place = (span.place / available_ + 1) * available_;
+    }
+  };
+  next_pass();
+  for (const SampleRange& range : left_out_) {
+    if (span.place >= range.place + range.count || span.place + span.batch <= range.place) continue;
+    span.place = range.place + range.count;
+    next_pass();
   }
   return span;
+}
+
+UpdateSequence UpdateSequence::without(std::vector<SampleRange> left_out) const {
+  UpdateSequence sequence = *this;
+  sequence.left_out_ = std::move(left_out);
+  std::ranges::sort(sequence.left_out_, {}, &SampleRange::place);
+  return sequence;
 }
 
 UpdateSpan UpdateSequence::after(const UpdateSpan& span) const {

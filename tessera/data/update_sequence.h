@@ -35,6 +35,14 @@ struct UpdateSpan {
   bool operator==(const UpdateSpan&) const = default;
 };
 
+/// Samples of the endless row that an update read.
+struct SampleRange {
+  int64_t place = 0;
+  int64_t count = 0;
+
+  bool operator==(const SampleRange&) const = default;
+};
+
 class UpdateSequence {
  public:
   /// `available` samples in a pass. `drop_remainder`: a pass ends before an update that it cannot
@@ -48,12 +56,17 @@ class UpdateSequence {
   /// The update of a run that goes on at `step` with `samples` trained on and `place` reached.
   UpdateSpan from(int64_t step, int64_t samples, int64_t place) const;
 
+  /// The same without these samples: an update that would hold one of them begins behind them.
+  /// at() knows nothing of them.
+  UpdateSequence without(std::vector<SampleRange> left_out) const;
+
   const BatchGrowth& growth() const { return growth_; }
 
  private:
   BatchGrowth growth_;
   int64_t available_;
   bool drop_remainder_;
+  std::vector<SampleRange> left_out_;  // in the order of their places
 };
 
 /// A level of a growing batch: the updates that have it.

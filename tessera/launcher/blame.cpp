@@ -59,7 +59,8 @@ std::string life_text(const RankState& state) {
       return "ended with exit code " + std::to_string(state.number) + step;
     case RankState::Life::kRunning: break;
   }
-  return "runs" + step + ", waits for nobody and does not answer";
+  const std::string work = state.work.empty() ? "runs" : state.work;
+  return work + step + ", waits for nobody and does not answer";
 }
 
 std::string others_text(const RankStates& states, int named) {
@@ -94,6 +95,7 @@ json to_json(const RankStates& states) {
                     {"life", static_cast<int>(state.life)},
                     {"number", state.number},
                     {"step", state.step},
+                    {"work", state.work},
                     {"waits", waits},
                     {"last_line", state.last_line.substr(0, kLongestLine)}});
   }
@@ -111,6 +113,7 @@ RankStates rank_states(const json& list) {
       state.life = static_cast<RankState::Life>(life);
       state.number = entry.at("number").get<int>();
       state.step = entry.at("step").get<int64_t>();
+      state.work = entry.value("work", "").substr(0, kLongestLine);
       state.last_line = entry.at("last_line").get<std::string>().substr(0, kLongestLine);
       for (const json& wait : entry.at("waits")) {
         state.waits.push_back({wait.at(0).get<int>(), wait.at(1).get<std::string>()});

@@ -20,6 +20,7 @@ struct RankState {
   Life life = Life::kRunning;
   int number = 0;               // the exit code, or the signal that killed it
   int64_t step = 0;             // 0: before the first step, or not known
+  std::string work;             // "reads its batch": what it does, where it says so
   std::vector<RankWait> waits;  // the oldest first
   std::string last_line;        // of its log: an error, where there is one
   std::string node;             // "node 1", of a rank of another launcher

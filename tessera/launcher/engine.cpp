@@ -60,6 +60,7 @@ void become_engine(const std::vector<std::string>& command, const WorldOfProcess
     set("MASTER_ADDR", worker.master_addr);
     set("MASTER_PORT", std::to_string(worker.master_port));
     set("TESSERA_JOB_ID", worker.job_id);
+    set("TESSERA_GENERATION", std::to_string(worker.generation));
     ::unsetenv(
         "TORCHELASTIC_USE_AGENT_STORE");  // MASTER_PORT is no longer that of torchrun's store
   } else {

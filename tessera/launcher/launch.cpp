@@ -20,8 +20,8 @@
 #include "tessera/launcher/preflight.h"
 #include "tessera/launcher/program_path.h"
 #include "tessera/launcher/rendezvous.h"
+#include "tessera/launcher/run_starts.h"
 #include "tessera/launcher/subprocess.h"
-#include "tessera/launcher/worker_group.h"
 
 namespace tessera {
 namespace {
@@ -52,11 +52,15 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-std::string log_path(const MsrunFlags& flags, const fs::path& folder, int rank) {
+// A start again leaves the log of the one before: worker_3.log, then worker_3.start_2.log.
+std::string log_path(const MsrunFlags& flags, const fs::path& folder, int rank,
+                     int64_t generation) {
   std::string name = flags.worker_log_name;
   name = replaced(name, "{hostname}", host_name());
   if (name.find("{ip}") != std::string::npos) name = replaced(name, "{ip}", host_address());
-  return (folder / (name + "_" + std::to_string(rank) + ".log")).string();
+  name += "_" + std::to_string(rank);
+  if (generation > 1) name += ".start_" + std::to_string(generation);
+  return (folder / (name + ".log")).string();
 }
 
 fs::path make_log_folder(const MsrunFlags& flags) {
@@ -89,10 +93,12 @@ NodeAssignment single_node(const MsrunFlags& flags) {
   assignment.claim =
       std::make_unique<PortClaim>(flags.master_addr, flags.master_port, "--master_port");
   assignment.job_id = new_job_id();
+  assignment.max_restarts = flags.max_restarts;
   return assignment;
 }
 
-NodeAssignment assign(const MsrunFlags& flags) {
+NodeAssignment assign(const MsrunFlags& flags, const EarlierStart& earlier,
+                      std::unique_ptr<PortClaim> claim) {
   if (flags.local_worker_num == flags.worker_num) return single_node(flags);
   NodeRequest request;
   request.worker_num = flags.worker_num;
@@ -102,11 +108,15 @@ NodeAssignment assign(const MsrunFlags& flags) {
   request.node_rank = flags.node_rank;
   request.timeout_seconds = flags.cluster_time_out;
   request.secret = JobSecret::of(process_environment());
-  return join_nodes(request);
+  request.max_restarts = flags.max_restarts;
+  request.heartbeat.timeout = std::chrono::seconds(flags.heartbeat_timeout);
+  request.earlier = earlier;
+  return join_nodes(request, std::move(claim));
 }
 
 std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
-                                                    const NodeAssignment& assignment, int local,
+                                                    const NodeAssignment& assignment,
+                                                    const std::vector<Restart>& restarts, int local,
                                                     int threads) {
   const std::string rank = std::to_string(assignment.first_rank + local);
   const std::string world = std::to_string(flags.worker_num);
@@ -120,6 +130,8 @@ std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
       {"MASTER_PORT", port},
       {"TORCHELASTIC_USE_AGENT_STORE", ""},  // of a torchrun around this msrun
       {"TESSERA_JOB_ID", assignment.job_id},
+      {"TESSERA_GENERATION", std::to_string(assignment.generation)},
+      {kRestartsVariable, to_text(restarts)},
       {"MS_ROLE", "MS_WORKER"},
       {"MS_SCHED_HOST", flags.master_addr},
       {"MS_SCHED_PORT", port},
@@ -141,7 +153,8 @@ bool shows_log(const MsrunFlags& flags, int rank, int local) {
 }
 
 std::vector<Worker> make_workers(const MsrunFlags& flags, const ScriptArguments& script,
-                                 const NodeAssignment& assignment, const fs::path& log_folder) {
+                                 const NodeAssignment& assignment,
+                                 const std::vector<Restart>& restarts, const fs::path& log_folder) {
   const std::vector<int> cpus = allowed_cpus();
   const auto cores = bind_cores(flags.bind_core, flags.local_worker_num, cpus);
   const int share =
@@ -155,8 +168,8 @@ std::vector<Worker> make_workers(const MsrunFlags& flags, const ScriptArguments&
     worker.program.cpus = cores[static_cast<size_t>(local)];
     const int bound = static_cast<int>(worker.program.cpus.size());
     const int threads = bound == 0 ? share : bound;
-    worker.program.environment = worker_variables(flags, assignment, local, threads);
-    worker.program.output = log_path(flags, log_folder, worker.rank);
+    worker.program.environment = worker_variables(flags, assignment, restarts, local, threads);
+    worker.program.output = log_path(flags, log_folder, worker.rank, assignment.generation);
     worker.echo = shows_log(flags, worker.rank, local);
     worker.prefix = "[" + std::to_string(worker.rank) + "] ";
     shown += worker.echo ? 1 : 0;
@@ -208,17 +221,25 @@ int run_msrun(const std::vector<std::string>& arguments, const std::string& prog
   PreflightOptions options;
   options.world = flags.worker_num;
   options.ranks_per_node = flags.local_worker_num;
-  report_or_throw(preflight(script.config, script.overrides, options), script.config);
+  const Preflight checked = preflight(script.config, script.overrides, options);
+  report_or_throw(checked, script.config);
   bind_cores(flags.bind_core, flags.local_worker_num, allowed_cpus());
   const fs::path log_folder = make_log_folder(flags);
   if (!flags.join && std::getenv(kWatcherVariable) == nullptr) {
     return leave_watcher(flags, arguments, prefix, log_folder);
   }
-  const NodeAssignment assignment = assign(flags);
-  WorkerGroupOptions group;
-  group.launcher = program;
-  return run_worker_group(make_workers(flags, script, assignment, log_folder), group,
-                          assignment.link.get());
+  StartPlan plan;
+  plan.meet = [&](const EarlierStart& earlier, std::unique_ptr<PortClaim> claim) {
+    return assign(flags, earlier, std::move(claim));
+  };
+  plan.workers = [&](const NodeAssignment& assignment, const std::vector<Restart>& restarts) {
+    return make_workers(flags, script, assignment, restarts, log_folder);
+  };
+  plan.group.launcher = program;
+  plan.group.standstill = std::chrono::milliseconds(
+      static_cast<int64_t>(1e3 * checked.config.training.timeout_seconds));
+  plan.group.grace = std::chrono::seconds(flags.grace);
+  return run_starts(plan);
 }
 
 }  // namespace tessera

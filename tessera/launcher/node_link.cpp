@@ -1,5 +1,7 @@
 #include "tessera/launcher/node_link.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +16,10 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 class Link : public NodeLink {
  public:
-  Link(std::vector<NodePeer> peers, bool is_hub) : peers_(std::move(peers)), is_hub_(is_hub) {}
+  Link(std::vector<NodePeer> peers, bool is_hub, Heartbeat heartbeat)
+      : peers_(std::move(peers)), is_hub_(is_hub), heartbeat_(heartbeat) {
+    for (NodePeer& peer : peers_) peer.heard = Clock::now();
+  }
 
   void send_failure(const WorkerFailure& failure) override {
     send({{"failed", failure.rank},
@@ -29,16 +34,45 @@ class Link : public NodeLink {
 
   void send_done() override { send({{"done", true}}); }
 
+  bool others_done() const override {
+    return std::ranges::all_of(peers_, [](const NodePeer& peer) { return peer.done; });
+  }
+
+  void send_verdict(bool again) override { send({{"again", again}}); }
+
+  std::optional<bool> await_verdict(std::chrono::milliseconds most) override {
+    const Clock::time_point deadline = Clock::now() + most;
+    NodePeer& hub = peers_.front();
+    while (!verdict_ && !hub.connection.closed()) {
+      beat();
+      const Clock::time_point silent_at = hub.heard + heartbeat_.timeout;
+      if (Clock::now() >= std::min(deadline, silent_at)) break;
+      const std::optional<json> message = hub.connection.receive_until(
+          std::min({deadline, silent_at, Clock::now() + heartbeat_.interval}));
+      if (!message) continue;
+      hub.heard = Clock::now();
+      understand(hub, *message);
+    }
+    return verdict_;
+  }
+
   std::optional<WorkerFailure> poll() override {
+    beat();
     for (NodePeer& peer : peers_) {
       while (const std::optional<json> message = peer.connection.receive()) {
+        peer.heard = Clock::now();
         if (std::optional<WorkerFailure> failure = understand(peer, *message)) return failure;
       }
-      if (peer.connection.closed() && !peer.done) {
+      const bool silent = Clock::now() - peer.heard > heartbeat_.timeout;
+      if ((peer.connection.closed() || silent) && !peer.done) {
         peer.done = true;
         WorkerFailure failure;
         failure.exit_code = static_cast<int>(ExitCode::kComm);
-        failure.report = "the launcher of " + peer.name + " is gone";
+        failure.report =
+            "the launcher of " + peer.name +
+            (peer.connection.closed() ? " is gone"
+                                      : " has said nothing for " + seconds(heartbeat_.timeout) +
+                                            " s (--heartbeat_timeout)");
         if (is_hub_) send_failure(failure);
         return failure;
       }
@@ -50,12 +84,29 @@ class Link : public NodeLink {
   bool decides() const override { return is_hub_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  static std::string seconds(std::chrono::milliseconds time) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", static_cast<double>(time.count()) / 1e3);
+    return text;
+  }
+
+  void beat() {
+    if (Clock::now() - told_ < heartbeat_.interval) return;
+    told_ = Clock::now();
+    send({{"beat", true}});
+  }
+
   void send(const json& message) {
     for (NodePeer& peer : peers_) peer.connection.send(message);
   }
 
   std::optional<WorkerFailure> understand(NodePeer& peer, const json& message) {
     if (message.contains("done")) peer.done = true;
+    if (const auto again = message.find("again"); again != message.end() && again->is_boolean()) {
+      verdict_ = again->get<bool>();
+    }
     if (const auto states = message.find("states"); states != message.end()) {
       for (auto& [rank, state] : rank_states(*states)) {
         state.node = peer.name;
@@ -87,13 +138,17 @@ class Link : public NodeLink {
 
   std::vector<NodePeer> peers_;
   const bool is_hub_;
+  const Heartbeat heartbeat_;
+  Clock::time_point told_{};
+  std::optional<bool> verdict_;  // of node 0
   RankStates states_;
 };
 
 }  // namespace
 
-std::unique_ptr<NodeLink> make_node_link(std::vector<NodePeer> peers, bool is_hub) {
-  return std::make_unique<Link>(std::move(peers), is_hub);
+std::unique_ptr<NodeLink> make_node_link(std::vector<NodePeer> peers, bool is_hub,
+                                         Heartbeat heartbeat) {
+  return std::make_unique<Link>(std::move(peers), is_hub, heartbeat);
 }
 
 int integer_of(const json& message, const char* key, int otherwise) {

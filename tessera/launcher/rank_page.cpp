@@ -18,6 +18,13 @@ constexpr size_t kLongestText = 120;
 constexpr int kFree = 0;     // the zeros of a new page are free slots
 constexpr int kClaimed = 1;  // its text is being written
 constexpr int kFirstPeer = 2;
+constexpr int64_t kMostMicroBatches = int64_t{1} << 32;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 struct Slot {
   std::atomic<int32_t> state;   // kFree, kClaimed, or kFirstPeer + the rank that is awaited
@@ -28,7 +35,11 @@ struct Slot {
 }  // namespace
 
 struct RankPage::Memory {
+  std::atomic<int64_t> first;  // step of this process
   std::atomic<int64_t> step;
+  std::atomic<int64_t> work;     // kind x kMostMicroBatches + micro-batch + 1
+  std::atomic<int64_t> work_ns;  // when it began, of the clock that all processes of a host share
+  std::atomic<int64_t> waited_ns;
   std::atomic<uint32_t> begun;  // waits so far
   std::array<Slot, kSlots> slots;
 };
@@ -71,9 +82,54 @@ std::string RankPage::handle() const {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_);
 }
 
+void RankPage::begin(int64_t step) {
+  memory_->step.store(step, std::memory_order_relaxed);
+  memory_->first.store(step, std::memory_order_release);
+}
+
 void RankPage::set_step(int64_t step) { memory_->step.store(step, std::memory_order_relaxed); }
 
+int64_t RankPage::first_step() const { return memory_->first.load(std::memory_order_acquire); }
+
 int64_t RankPage::step() const { return memory_->step.load(std::memory_order_relaxed); }
+
+void RankPage::set_work(RankWork work, int64_t micro_batch) {
+  memory_->work.store(static_cast<int64_t>(work) * kMostMicroBatches + micro_batch + 1,
+                      std::memory_order_relaxed);
+  memory_->work_ns.store(now_ns(), std::memory_order_release);
+}
+
+RankWork RankPage::work() const {
+  return static_cast<RankWork>(memory_->work.load(std::memory_order_relaxed) / kMostMicroBatches);
+}
+
+std::string RankPage::work_text() const {
+  const int64_t micro_batch = memory_->work.load(std::memory_order_relaxed) % kMostMicroBatches - 1;
+  const std::string of = micro_batch < 0 ? "" : " of micro-batch " + std::to_string(micro_batch);
+  switch (work()) {
+    case RankWork::kStarts: return "starts";
+    case RankWork::kIndexes: return "opens the data";
+    case RankWork::kMeets: return "meets the other ranks";
+    case RankWork::kBuilds: return "builds the model";
+    case RankWork::kReads: return "reads its batch";
+    case RankWork::kForward: return "computes the forward" + of;
+    case RankWork::kBackward: return "computes the backward" + of;
+    case RankWork::kReduces: return "reduces gradients and norm";
+    case RankWork::kUpdates: return "updates the weights";
+    case RankWork::kEvaluates: return "evaluates batch " + std::to_string(micro_batch);
+    case RankWork::kSaves: return "saves";
+  }
+  return "runs";
+}
+
+std::chrono::nanoseconds RankPage::time_in_work() const {
+  const int64_t since = memory_->work_ns.load(std::memory_order_acquire);
+  return std::chrono::nanoseconds(since == 0 ? 0 : now_ns() - since);
+}
+
+std::chrono::nanoseconds RankPage::waited() const {
+  return std::chrono::nanoseconds(memory_->waited_ns.load(std::memory_order_relaxed));
+}
 
 std::vector<RankWait> RankPage::waits() const {
   std::vector<std::pair<uint32_t, RankWait>> found;
@@ -96,6 +152,7 @@ RankPage::Wait::Wait(RankPage* page, const std::string& what) : page_(page), wha
 
 void RankPage::Wait::on(int peer) {
   if (page_ == nullptr) return;
+  if (since_ == std::chrono::steady_clock::time_point{}) since_ = std::chrono::steady_clock::now();
   Memory& memory = *page_->memory_;
   for (int i = 0; slot_ < 0 && i < kSlots; ++i) {
     Slot& slot = memory.slots[static_cast<size_t>(i)];
@@ -113,6 +170,11 @@ void RankPage::Wait::on(int peer) {
 }
 
 void RankPage::Wait::done() {
+  if (page_ != nullptr && since_ != std::chrono::steady_clock::time_point{}) {
+    const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - since_;
+    page_->memory_->waited_ns.fetch_add(waited.count(), std::memory_order_relaxed);
+    since_ = {};
+  }
   if (slot_ < 0) return;
   page_->memory_->slots[static_cast<size_t>(slot_)].state.store(kFree, std::memory_order_release);
   slot_ = -1;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -22,9 +23,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr int kProtocol = 2;                    // of the messages below
+constexpr int kProtocol = 3;                    // of the messages below
 constexpr std::chrono::seconds kAnswerTime{5};  // for a launcher to say that it is one
 constexpr std::chrono::seconds kVerdictSlack{5};
+constexpr std::chrono::milliseconds kAskAgain{500};
 constexpr int kMostWarnings = 20;  // of nodes that are refused: strangers shall not fill the log
 
 std::string place(const NodeRequest& request) {
@@ -59,7 +61,11 @@ std::vector<std::string> signed_parts(const char* who, const std::string& challe
 
 class Host {
  public:
-  Host(const NodeRequest& request, int listener) : request_(request), listener_(listener) {
+  Host(const NodeRequest& request, int listener)
+      : request_(request),
+        listener_(listener),
+        job_id_(request.earlier.job_id),
+        generation_(request.earlier.generation) {
     joined_.push_back({request.node_rank, request.local_worker_num, std::nullopt});
   }
   ~Host() {
@@ -147,6 +153,10 @@ class Host {
     if ((node_rank < 0) != (request_.node_rank < 0)) {
       return "give --node_rank on every node or on none";
     }
+    const std::string job = text_of(hello, "job");
+    if (!job.empty() && !job_id_.empty() && job != job_id_) {
+      return "it was in another run that uses this port";
+    }
     for (const Joined& node : joined_) {
       if (node_rank >= 0 && node.node_rank == node_rank) {
         return "two nodes have --node_rank " + std::to_string(node_rank);
@@ -169,6 +179,8 @@ class Host {
       welcome["signature"] = request_.secret.sign(signed_parts("node 0", guest.challenge, hello));
     }
     guest.connection.send(welcome);
+    if (job_id_.empty()) job_id_ = text_of(hello, "job");
+    generation_ = std::max<int64_t>(generation_, integer_of(hello, "generation", 0));
     joined_.push_back({integer_of(hello, "node_rank", -1), integer_of(hello, "local_worker_num", 0),
                        std::move(guest.connection)});
   }
@@ -222,20 +234,25 @@ class Host {
     ::close(listener_);
     listener_ = -1;
     NodeAssignment result;
-    result.job_id = new_job_id();
+    result.job_id = job_id_.empty() ? new_job_id() : job_id_;
+    result.generation = generation_ + 1;
+    result.max_restarts = request_.max_restarts;
     std::vector<NodePeer> peers;
     int next = 0;
     for (size_t i = 0; i < joined_.size(); ++i) {
       Joined& node = joined_[i];
       if (node.connection) {
-        node.connection->send({{"first_rank", next}, {"job_id", result.job_id}});
+        node.connection->send({{"first_rank", next},
+                               {"job_id", result.job_id},
+                               {"generation", result.generation},
+                               {"max_restarts", result.max_restarts}});
         peers.push_back({std::move(*node.connection), "node " + std::to_string(i)});
       } else {
         result.first_rank = next;
       }
       next += node.workers;
     }
-    result.link = make_node_link(std::move(peers), true);
+    result.link = make_node_link(std::move(peers), true, request_.heartbeat);
     return result;
   }
 
@@ -244,6 +261,8 @@ class Host {
   std::vector<Joined> joined_;
   std::vector<Guest> guests_;
   int refused_ = 0;
+  std::string job_id_;      // of a run that starts again; empty: nobody was in one
+  int64_t generation_ = 0;  // the last one of which somebody knows
 };
 
 // --- the other nodes -----------------------------------------------------------------------------
@@ -264,6 +283,8 @@ json hello_of(const NodeRequest& request, const json& greeting) {
                 {"worker_num", request.worker_num},
                 {"local_worker_num", request.local_worker_num},
                 {"node_rank", request.node_rank},
+                {"job", request.earlier.job_id},
+                {"generation", request.earlier.generation},
                 {"challenge", random_digits()}};
   if (request.secret.is_set()) {
     hello["signature"] =
@@ -272,14 +293,21 @@ json hello_of(const NodeRequest& request, const json& greeting) {
   return hello;
 }
 
-NodeAssignment join(const NodeRequest& request) {
-  const ReachOptions options = reach_options(request);
+// Nobody can be joined there at this moment; later perhaps.
+struct NotYet {
+  std::string why;
+  bool is_stranger = false;  // something else listens there
+};
+
+NodeAssignment join_once(const NodeRequest& request, const ReachOptions& options) {
   const Reached reached = reach(options);
   Connection connection(reached.descriptor);
   const auto stranger = [&] {
-    return ConfigError(
+    return NotYet{
         "what listens at " + place(request) +
-        " is not the launcher of this run: another program or a run that has begun has the port");
+            " is not the launcher of this run: another program or a run that has begun has the "
+            "port",
+        true};
   };
   const std::optional<json> greeting = connection.receive_until(Clock::now() + kAnswerTime);
   if (!greeting || integer_of(*greeting, "tessera", 0) != kProtocol) throw stranger();
@@ -297,7 +325,7 @@ NodeAssignment join(const NodeRequest& request) {
     }
     answer = connection.receive_until(options.deadline + kVerdictSlack);
     if (!answer) {
-      throw CommError("the launcher of node 0 at " + place(request) + " is gone");
+      throw NotYet{"the launcher of node 0 at " + place(request) + " is gone"};
     }
     if (answer->contains("error")) throw CommError(text_of(*answer, "error"));
   }
@@ -308,16 +336,35 @@ NodeAssignment join(const NodeRequest& request) {
   NodeAssignment result;
   result.first_rank = integer_of(*answer, "first_rank", 0);
   result.job_id = text_of(*answer, "job_id");
+  result.generation = integer_of(*answer, "generation", 1);
+  result.max_restarts = integer_of(*answer, "max_restarts", 0);
   std::vector<NodePeer> peers;
   peers.push_back({std::move(connection), "node 0"});
-  result.link = make_node_link(std::move(peers), false);
+  result.link = make_node_link(std::move(peers), false, request.heartbeat);
   return result;
+}
+
+// A run that may start again goes on asking: node 0 may be about to.
+NodeAssignment join(const NodeRequest& request) {
+  const ReachOptions options = reach_options(request);
+  const bool asks_again = request.max_restarts > 0 || !request.earlier.job_id.empty();
+  for (;;) {
+    try {
+      return join_once(request, options);
+    } catch (const NotYet& not_yet) {
+      const bool over = Clock::now() + kAskAgain >= options.deadline;
+      if (not_yet.is_stranger && !asks_again) throw ConfigError(not_yet.why);
+      if (over || !asks_again) throw CommError(not_yet.why);
+    }
+    std::this_thread::sleep_for(kAskAgain);
+  }
 }
 
 }  // namespace
 
-NodeAssignment join_nodes(const NodeRequest& request) {
-  if (request.node_rank > 0) return join(request);
+NodeAssignment join_nodes(const NodeRequest& request, std::unique_ptr<PortClaim> claim) {
+  const bool is_back = !request.earlier.job_id.empty();
+  if (request.node_rank > 0 || (is_back && !request.earlier.was_node_0)) return join(request);
   await_name(reach_options(request));
   const bool owner = owns_address(request.master_addr);
   if (request.node_rank == 0 && !owner) {
@@ -325,9 +372,11 @@ NodeAssignment join_nodes(const NodeRequest& request) {
                       " is not an address of this machine, which is node 0 (--node_rank 0)");
   }
   if (!owner) return join(request);
-  std::unique_ptr<PortClaim> claim;
   try {
-    claim = std::make_unique<PortClaim>(request.master_addr, request.master_port, "--master_port");
+    if (!claim) {
+      claim =
+          std::make_unique<PortClaim>(request.master_addr, request.master_port, "--master_port");
+    }
   } catch (const ConfigError&) {
     if (request.node_rank == 0) throw;
     return join(request);  // another launcher of this machine may be node 0

@@ -7,10 +7,11 @@
 
 namespace tessera {
 
-SignalQueue::SignalQueue() {
+SignalQueue::SignalQueue(bool with_usr1) {
   sigset_t ours;
   sigemptyset(&ours);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&ours, number);
+  if (with_usr1) sigaddset(&ours, SIGUSR1);
   TESSERA_CHECK_EQ(::pthread_sigmask(SIG_BLOCK, &ours, &before_), 0);
   descriptor_ = ::signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
   TESSERA_CHECK(descriptor_ >= 0, "signalfd");

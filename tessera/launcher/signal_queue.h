@@ -6,11 +6,12 @@
 
 namespace tessera {
 
-/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGCHLD of this thread do not interrupt: they wait
+/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGCHLD (and SIGUSR1, if it is asked for) of this
+/// thread do not interrupt: they wait
 /// here to be read. Programs started meanwhile get them back as usual (see start).
 class SignalQueue {
  public:
-  SignalQueue();
+  explicit SignalQueue(bool with_usr1 = false);
   ~SignalQueue();
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;

@@ -17,6 +17,8 @@ constexpr int64_t kMost = std::numeric_limits<int>::max();
 constexpr int64_t kMostJobs = int64_t{1} << 48;
 constexpr int64_t kFirstSlurmPort = 20000;  // + job id modulo the number of ports
 constexpr int64_t kSlurmPorts = 10000;
+constexpr int64_t kMostRestarts = 1 << 20;
+constexpr const char* kUnnamedRun = "none";  // torchrun's id where nobody gave one
 
 class Reader {
  public:
@@ -142,8 +144,14 @@ WorkerEnvironment from_torchrun(const Reader& reader) {
   worker.world = reader.needed("WORLD_SIZE", "RANK");
   worker.local_rank = reader.number("LOCAL_RANK").value_or(0);
   worker.local_world = reader.number("LOCAL_WORLD_SIZE").value_or(0);
-  worker.job_id =
-      reader.text("TESSERA_JOB_ID").value_or(reader.text("TORCHELASTIC_RUN_ID").value_or(""));
+  const std::optional<std::string> job = reader.text("TESSERA_JOB_ID");
+  worker.job_id = job ? *job : reader.text("TORCHELASTIC_RUN_ID").value_or("");
+  if (job) {
+    worker.generation = reader.number("TESSERA_GENERATION").value_or(0);
+  } else if (!worker.job_id.empty() && worker.job_id != kUnnamedRun) {
+    const auto restarts = reader.number("TORCHELASTIC_RESTART_COUNT", kMostRestarts);
+    if (restarts) worker.generation = *restarts + 1;
+  }
   return worker;
 }
 
@@ -169,6 +177,9 @@ WorkerEnvironment from_slurm(const Reader& reader) {
   const int64_t step = reader.number("SLURM_STEP_ID").value_or(0);
   worker.master_port = static_cast<int>(kFirstSlurmPort + (job + step) % kSlurmPorts);
   worker.job_id = std::to_string(job) + "." + std::to_string(step);
+  // Set when Slurm has put the job into its queue again.
+  const auto restarts = reader.number("SLURM_RESTART_COUNT", kMostRestarts);
+  if (job > 0) worker.generation = restarts.value_or(0) + 1;
   return worker;
 }
 

@@ -15,8 +15,9 @@ struct WorkerEnvironment {
   int64_t local_world = 0;  // workers of this host, for the check of the file; 0: not told
   std::string master_addr = "127.0.0.1";
   int master_port = 8118;
-  std::string job_id;  // distinguishes runs that use the same port; may be empty
-  std::string source;  // "RANK, WORLD_SIZE": the variables that said so
+  std::string job_id;      // distinguishes runs that use the same port; may be empty
+  int64_t generation = 0;  // which start of the run this is, from 1; 0: nobody counts
+  std::string source;      // "RANK, WORLD_SIZE": the variables that said so
 };
 
 /// Reads a variable: a value, or none when it is not set.

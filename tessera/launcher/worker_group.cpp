@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/signal_queue.h"
 #include "tessera/launcher/worker_log.h"
+#include "tessera/launcher/worker_report.h"
 
 namespace tessera {
 namespace {
@@ -30,44 +30,10 @@ struct Running {
   RankState state;  // once it has ended: how
 };
 
-// Whether a signal or a debugger holds the process: state T or t, behind the name in parentheses.
-bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
-  return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
-}
-
-std::string meaning(int exit_code) {
-  switch (exit_code) {
-    case 1: return "an internal error";
-    case 2: return "the file, the flags or the data are wrong";
-    case 3: return "a peer or a link failed";
-    case 4: return "a checkpoint";
-    case 5: return "a loss or a norm that is not finite";
-    case 6: return "parity differs";
-    case 127: return "the program did not start";
-    default:
-      return exit_code > 128 ? std::string("ended early by ") + ::strsignal(exit_code - 128)
-                             : "a foreign code";
-  }
-}
-
-std::string indented(const std::string& text) {
-  std::string result = "    ";
-  for (const char c : text) {
-    result += c;
-    if (c == '\n') result += "    ";
-  }
-  return result;
-}
-
 class Group {
  public:
   Group(const std::vector<Worker>& workers, const WorkerGroupOptions& options, NodeLink* link)
-      : options_(options), link_(link) {
+      : options_(options), link_(link), signals_(options.grace.count() > 0) {
     try {
       for (const Worker& worker : workers) {
         Running running;
@@ -90,8 +56,8 @@ class Group {
   // Also the way out of an exception: nobody is left behind.
   ~Group() { abandon(); }
 
-  int wait() {
-    while (alive() > 0 || verdict_may_come()) {
+  GroupOutcome wait() {
+    while (alive() > 0 || verdict_may_come() || waits_for_others()) {
       pollfd wake{signals_.descriptor(), POLLIN, 0};
       ::poll(&wake, 1, kPollMilliseconds);
       handle_signals();
@@ -100,6 +66,8 @@ class Group {
         if (running.echo && !running.ended) running.echo->poll();
       }
       listen_to_other_nodes();
+      notice_first_step();
+      notice_standstill();
       act_on_time();
     }
     return conclude();
@@ -135,11 +103,73 @@ class Group {
         user_signal_ = *number;
         log_info(options_.launcher + ": " + ::strsignal(*number) +
                  ": the workers end after their current step; once more kills them");
-        signal_all(*number == SIGHUP ? SIGTERM : *number);
+        signal_all(forwarded());
+        if (options_.grace.count() > 0) grace_end_ = Clock::now() + options_.grace;
       } else {
         signal_all(SIGKILL);
       }
     }
+  }
+
+  // What the workers get for the signal of the user.
+  int forwarded() const {
+    return user_signal_ == SIGHUP || user_signal_ == SIGUSR1 ? SIGTERM : user_signal_;
+  }
+
+  // The workers of this node have ended well, those of others still run.
+  bool waits_for_others() {
+    if (!options_.stays_for_others || link_ == nullptr || failure_ || user_signal_ != 0) {
+      return false;
+    }
+    if (!link_->decides() || link_->others_done()) tell_done();
+    return !link_->others_done();
+  }
+
+  void tell_done() {
+    if (!told_done_) link_->send_done();
+    told_done_ = true;
+  }
+
+  void notice_first_step() {
+    if (first_step_seen_ || !options_.on_first_step) return;
+    for (const Running& running : running_) {
+      if (!running.page) continue;
+      const int64_t first = running.page->first_step();
+      if (first == 0 || running.page->step() <= first) continue;
+      first_step_seen_ = true;
+      options_.on_first_step(first);
+      return;
+    }
+  }
+
+  // Before its first step a rank may read and build for as long as the others wait for it.
+  void notice_standstill() {
+    if (options_.standstill.count() == 0 || phase_ != Phase::kRunning || user_signal_ != 0) return;
+    for (const Running& running : running_) {
+      if (running.ended || !running.page || running.page->first_step() == 0) continue;
+      if (running.page->work() == RankWork::kSaves || !running.page->waits().empty()) continue;
+      if (running.page->time_in_work() < options_.standstill) continue;
+      RankState state;
+      state.step = running.page->step();
+      state.work = running.page->work_text();
+      if (is_stopped(running.pid)) state.life = RankState::Life::kStopped;
+      failure_ =
+          WorkerFailure{running.worker->rank, static_cast<int>(ExitCode::kComm),
+                        "rank " + std::to_string(running.worker->rank) + " " + life_text(state) +
+                            log_text(*running.worker) + stack_text(running.pid),
+                        true};
+      if (link_ != nullptr) link_->send_failure(*failure_);
+      settle();
+      return;
+    }
+  }
+
+  int64_t reached() const {
+    int64_t most = 0;
+    for (const Running& running : running_) {
+      if (running.page) most = std::max(most, running.page->step() - 1);
+    }
+    return most;
   }
 
   void reap() {
@@ -170,9 +200,8 @@ class Group {
     }
     if (!by_signal && number == 0) return;
     if (user_signal_ != 0) {
-      const int asked = user_signal_ == SIGHUP ? SIGTERM : user_signal_;
       // Once some have left, others may lose a peer: that is no failure of the run.
-      if (by_signal || number == 128 + asked || number == 3) return;
+      if (by_signal || number == 128 + forwarded() || number == 3) return;
     }
     running.failed = true;
     const bool root_cause = by_signal || (number != 3 && number <= 128);
@@ -190,6 +219,7 @@ class Group {
   void settle() {
     if (phase_ != Phase::kRunning) return;
     phase_ = Phase::kSettling;
+    failed_at_ = std::chrono::system_clock::now();
     deadline_ = Clock::now() + options_.settle;
     if (link_ == nullptr) return;
     link_->send_states(failure_->is_root_cause ? -1 : failure_->rank, states());
@@ -204,6 +234,7 @@ class Group {
       if (!running.ended && is_stopped(running.pid)) state.life = RankState::Life::kStopped;
       if (running.page) {
         state.step = running.page->step();
+        state.work = running.page->work_text();
         state.waits = running.page->waits();
       }
       const std::string error = read_log_end(running.worker->program.output).error;
@@ -224,17 +255,7 @@ class Group {
     } else {
       text += " " + life_text(state);
     }
-    return text + log_text(running);
-  }
-
-  static std::string log_text(const Running& running) {
-    const Worker& worker = *running.worker;
-    const LogEnd end = read_log_end(worker.program.output);
-    std::string shown = worker.echo ? "" : end.context;  // an echoed log is on the screen already
-    if (!end.error.empty()) shown += (shown.empty() ? "" : "\n") + end.error;
-    std::string text = "\nits log: " + worker.program.output;
-    if (!shown.empty()) text += ", which ends with\n" + indented(shown);
-    return text;
+    return text + log_text(*running.worker);
   }
 
   // Names the rank that is at fault, from what all ranks say at this moment.
@@ -273,7 +294,7 @@ class Group {
     if (const Running* own = own_worker(blame.rank)) {
       const RankState& state = all.at(blame.rank);
       if (state.life == RankState::Life::kEnded) return report(*own);
-      return rank + " " + life_text(state) + log_text(*own);
+      return rank + " " + life_text(state) + log_text(*own->worker) + stack_text(own->pid);
     }
     if (!blame.known) return rank + " does not answer";
     const RankState& state = all.at(blame.rank);
@@ -311,6 +332,11 @@ class Group {
   }
 
   void act_on_time() {
+    if (Clock::now() >= grace_end_) {
+      log_warning(options_.launcher + ": the time of --grace is over; the workers are killed");
+      signal_all(SIGKILL);
+      grace_end_ = Clock::time_point::max();
+    }
     if (phase_ == Phase::kRunning || Clock::now() < deadline_) return;
     if (phase_ == Phase::kSettling) {
       settled_ = states();
@@ -325,7 +351,7 @@ class Group {
     }
   }
 
-  int conclude() {
+  GroupOutcome conclude() {
     for (Running& running : running_) {
       if (!running.echo) continue;
       if (running.failed) {
@@ -334,13 +360,19 @@ class Group {
         running.echo->finish();
       }
     }
+    GroupOutcome outcome;
+    outcome.user_signal = user_signal_;
+    outcome.reached = reached();
     if (failure_) {
       decide();
-      log_error(failure_->report);
-      return failure_->exit_code;
+      outcome.failure = failure_;
+      outcome.failed_at = failed_at_;
+      outcome.exit_code = failure_->exit_code;
+      return outcome;
     }
-    if (link_ != nullptr) link_->send_done();
-    return user_signal_ == 0 ? 0 : 128 + user_signal_;
+    if (link_ != nullptr) tell_done();
+    outcome.exit_code = user_signal_ == 0 ? 0 : 128 + user_signal_;
+    return outcome;
   }
 
   const WorkerGroupOptions& options_;
@@ -349,7 +381,11 @@ class Group {
   std::vector<Running> running_;
   Phase phase_ = Phase::kRunning;
   Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point grace_end_ = Clock::time_point::max();
   int user_signal_ = 0;
+  bool told_done_ = false;
+  bool first_step_seen_ = false;
+  std::chrono::system_clock::time_point failed_at_{};
   std::optional<WorkerFailure> failure_;
   bool decided_ = false;  // the report is complete
   RankStates settled_;    // before what still ran was ended
@@ -358,8 +394,8 @@ class Group {
 
 }  // namespace
 
-int run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
-                     NodeLink* link) {
+GroupOutcome run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
+                              NodeLink* link) {
   TESSERA_CHECK(!workers.empty());
   return Group(workers, options, link).wait();
 }

@@ -3,6 +3,7 @@
 // The workers of this node: started together, watched, ended together.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,12 @@ class NodeLink {
   virtual bool decides() const = 0;
   /// Tells the others that this node ended as it should.
   virtual void send_done() = 0;
+  /// Whether all others have said so, or failed.
+  virtual bool others_done() const = 0;
+  /// Of node 0, after a failure: whether the run starts again.
+  virtual void send_verdict(bool again) = 0;
+  /// Of the others: waits for what node 0 says; none when it is gone, or says nothing in time.
+  virtual std::optional<bool> await_verdict(std::chrono::milliseconds most) = 0;
 };
 
 struct WorkerGroupOptions {
@@ -52,14 +59,34 @@ struct WorkerGroupOptions {
   std::chrono::milliseconds settle{1000};  // after a failure, for the others to report and to end
   std::chrono::milliseconds terminate{4000};  // after SIGTERM, before SIGKILL
   std::chrono::milliseconds leave{10000};     // after a forwarded signal, from the first end on
+  /// After a forwarded signal, until what still runs is killed; 0: no limit. With it, SIGUSR1 is a
+  /// signal of the user, too.
+  std::chrono::milliseconds grace{0};
+  /// A worker that makes no progress in a step for so long, and waits for no other, counts as lost;
+  /// 0: no limit.
+  std::chrono::milliseconds standstill{0};
+  /// Stays when the workers of this node have ended well, until all nodes have: when another one
+  /// fails, the run starts again with this node.
+  bool stays_for_others = false;
+  /// Called once, when a worker has finished the first step of this start: the number of that step.
+  std::function<void(int64_t)> on_first_step{};
 };
 
-/// Starts the workers and waits for all of them. Returns 0 when all ended well; 128 + n after
-/// signal n of the user, which is forwarded once, while a second one kills; else the exit code of
-/// the first worker that failed, after its report on standard error. A worker that lost a peer is
+/// How the workers of this node ended.
+struct GroupOutcome {
+  int exit_code = 0;
+  int user_signal = 0;                   // that was forwarded; 0: none
+  std::optional<WorkerFailure> failure;  // with its whole report
+  std::chrono::system_clock::time_point failed_at{};
+  int64_t reached = 0;  // the last step that a worker of this node had finished; 0: none, unknown
+};
+
+/// Starts the workers and waits for all of them. The exit code is 0 when all ended well; 128 + n
+/// after signal n of the user, which is forwarded once, while a second one kills; else that of the
+/// first worker that failed. A worker that lost a peer is
 /// not named, but the one to which the chain of waits leads (blame.h). When one fails all others
 /// end within settle + terminate. Throws ConfigError when a worker does not start.
-int run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
-                     NodeLink* link = nullptr);
+GroupOutcome run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
+                              NodeLink* link = nullptr);
 
 }  // namespace tessera

@@ -101,6 +101,7 @@ void PipelineRuntime::look_at(size_t chunk, LayerContext& context) {
 }
 
 void PipelineRuntime::execute(const Action& action, std::vector<LayerContext>& contexts) {
+  if (on_action_) on_action_(action);
   switch (action.kind) {
     case ActionKind::kForward: return forward(forward_pass(action), contexts);
     case ActionKind::kBackward: return backward(backward_pass(action));

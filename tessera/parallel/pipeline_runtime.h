@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -37,6 +38,11 @@ class PipelineRuntime {
 
   /// Records messages and the chunks' calls; must outlive it.
   void set_timeline(Timeline* timeline);
+
+  /// Called in front of each action of a step.
+  void set_on_action(std::function<void(const Action&)> on_action) {
+    on_action_ = std::move(on_action);
+  }
 
   const std::vector<Action>& actions() const { return actions_; }
   /// Most (chunk, micro-batch) pairs at one time of the last run whose forward had run and whose
@@ -87,6 +93,7 @@ class PipelineRuntime {
   bool in_turns_ = false;
   std::vector<int64_t> backwards_;  // done, by chunk
   Timeline* timeline_ = nullptr;
+  std::function<void(const Action&)> on_action_;
 };
 
 }  // namespace tessera

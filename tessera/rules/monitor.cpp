@@ -22,6 +22,14 @@ constexpr Elsewhere kElsewhere[] = {
 }  // namespace
 
 void check_monitors(Checker& check) {
+  const SpikeConfig& spike = check.config.elastic.spike;
+  if (spike.factor != 0 && spike.factor <= 1) {
+    check.error("elastic.spike.factor", "must be 0 or more than 1");
+  }
+  if (spike.factor != 0 && spike.action == "rollback" && !check.config.checkpoint.enable_save) {
+    check.error("elastic.spike.action",
+                "rollback needs checkpoints to go back to: checkpoint.enable_save = true");
+  }
   const std::vector<CallbackConfig>& callbacks = check.config.callbacks;
   for (size_t i = 0; i < callbacks.size(); ++i) {
     const CallbackConfig& callback = callbacks[i];

@@ -13,6 +13,32 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr const char* kDamagedName = "damaged.txt";
+
+}  // namespace
+
+void mark_damaged(const fs::path& folder, const std::string& why) {
+  write_file_durably(folder / kDamagedName, why + "\n");
+}
+
+bool is_marked_damaged(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / kDamagedName, error);
+}
+
+std::vector<fs::path> saved_by_job(const std::vector<fs::path>& folders, const std::string& job) {
+  std::vector<fs::path> own;
+  for (const fs::path& folder : folders) {
+    try {
+      if (!is_marked_damaged(folder) && read_manifest(folder).job == job) own.push_back(folder);
+    } catch (const CheckpointError&) {  // no load could take it
+    }
+  }
+  return own;
+}
+
 CheckpointChoice checkpoints_at(const fs::path& given) {
   const fs::path path = plain_path(given);
   if (fs::exists(path / kManifestName)) return {{path}, ""};
@@ -29,7 +55,14 @@ CheckpointChoice checkpoints_at(const fs::path& given) {
                            : ": missing or no number") +
                   "; the newest complete checkpoint is taken";
   }
-  for (const int64_t step : steps) choice.folders.push_back(path / iteration_name(step));
+  for (const int64_t step : steps) {
+    const fs::path folder = path / iteration_name(step);
+    if (!is_marked_damaged(folder)) choice.folders.push_back(folder);
+  }
+  if (choice.folders.empty()) {
+    throw CheckpointError(path.string() + ": every checkpoint there was found damaged before (" +
+                          kDamagedName + " in each says how)");
+  }
   const fs::path& first = choice.folders.front();
   if (!fs::exists(first / kManifestName) && is_of_mindformers(first)) {
     throw CheckpointError(first.string() + ": " + what_it_is_instead(first));

@@ -18,8 +18,18 @@ struct CheckpointChoice {
   std::string note;
 };
 
+/// Marks a checkpoint that a load found damaged: no start of a run takes it again. Saving its step
+/// anew replaces it with its mark.
+void mark_damaged(const std::filesystem::path& folder, const std::string& why);
+bool is_marked_damaged(const std::filesystem::path& folder);
+
+/// Those of `folders` that the run `job` itself has saved, in their order.
+std::vector<std::filesystem::path> saved_by_job(const std::vector<std::filesystem::path>& folders,
+                                                const std::string& job);
+
 /// The one that `path` is; of a folder of several what the pointer names, then from the newest
-/// down. Throws CheckpointError when there is none, naming what is there.
+/// down, without those that are marked as damaged. Throws CheckpointError when there is none,
+/// naming what is there.
 CheckpointChoice checkpoints_at(const std::filesystem::path& path);
 
 /// Everything in which a checkpoint does not fit `model`, as one text; empty: it fits.

@@ -14,6 +14,7 @@
 #include <ctime>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -30,6 +31,7 @@ constexpr std::string_view kWriting = ".writing";
 constexpr std::string_view kRemoving = ".removing";
 constexpr const char* kNextPointer = "latest_checkpointed_iteration.txt.writing";
 constexpr const char* kLockName = ".lock";
+constexpr std::chrono::milliseconds kLook{20};  // of one who waits for the lock
 
 std::optional<int64_t> number_of(std::string_view text) {
   int64_t number = 0;
@@ -73,6 +75,16 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return number_of(text);
 }
 
+// Whether some start of a run still has the folder in which it wrote the checkpoint called `name`.
+bool is_being_written(const fs::path& root, const std::string& name) {
+  std::error_code error;
+  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
+    const std::string other = at->path().filename().string();
+    if (other.starts_with(name + ".") && other.ends_with(kWriting)) return true;
+  }
+  return false;
+}
+
 // The step of a checkpoint that has its name, and that a run which was ended did not come to point
 // at.
 std::optional<int64_t> published_and_not_pointed_at(const fs::path& root) {
@@ -80,8 +92,8 @@ std::optional<int64_t> published_and_not_pointed_at(const fs::path& root) {
   if (!step || text_of(root / kNextPointer) != pointer_text(*step)) return std::nullopt;
   std::error_code error;
   const fs::path folder = root / iteration_name(*step);
-  const bool has_name = fs::exists(folder / kManifestName, error) &&
-                        !fs::exists(folder.string() + std::string(kWriting), error);
+  const bool has_name =
+      fs::exists(folder / kManifestName, error) && !is_being_written(root, iteration_name(*step));
   return has_name ? step : std::nullopt;
 }
 
@@ -139,8 +151,14 @@ std::optional<int64_t> read_pointer(const fs::path& root) {
   return next ? next : number_in(root / kPointerName);
 }
 
-fs::path begin_iteration(const fs::path& root, int64_t step) {
-  const fs::path folder = root / (iteration_name(step) + std::string(kWriting));
+fs::path writing_folder(const fs::path& root, int64_t step, const Generation& generation) {
+  const std::string start =
+      generation.counted() ? ".generation_" + std::to_string(generation.number) : "";
+  return root / (iteration_name(step) + start + std::string(kWriting));
+}
+
+fs::path begin_iteration(const fs::path& root, int64_t step, const Generation& generation) {
+  const fs::path folder = writing_folder(root, step, generation);
   remove_tree(folder);
   if (::mkdir(folder.c_str(), 0777) != 0) fail(folder, "cannot be created");
   return folder;
@@ -149,13 +167,17 @@ fs::path begin_iteration(const fs::path& root, int64_t step) {
 namespace {
 
 // `writing` gets the name `final_name`; what has it now is moved to `removing`.
-void give_name(const fs::path& writing, const fs::path& final_name, const fs::path& removing) {
+void give_name(const fs::path& writing, const fs::path& final_name, const fs::path& removing,
+               const Generation& generation) {
+  const fs::path root = final_name.parent_path();
   if (!fs::exists(final_name)) {
+    check_generation(root, generation);
     rename_or_throw(writing, final_name);
     return;
   }
   // Both change places in one go; a file system that cannot makes a gap of two renames.
   remove_tree(removing);
+  check_generation(root, generation);
   if (::renameat2(AT_FDCWD, writing.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) == 0) {
     rename_or_throw(writing, removing);
   } else {
@@ -166,22 +188,25 @@ void give_name(const fs::path& writing, const fs::path& final_name, const fs::pa
 
 }  // namespace
 
-void publish_iteration(const fs::path& root, int64_t step) {
+void publish_iteration(const fs::path& root, int64_t step, const Generation& generation) {
   const fs::path final_name = root / iteration_name(step);
-  const fs::path writing = final_name.string() + std::string(kWriting);
+  const fs::path writing = writing_folder(root, step, generation);
   const fs::path removing = final_name.string() + std::string(kRemoving);
   flush_folder(writing);
+  check_generation(root, generation);
   // The next pointer comes first: where it waits beside a complete checkpoint of its step, a run
   // was ended just before it moved the pointer.
   write_file_durably(root / kNextPointer, pointer_text(step));
   try {
-    give_name(writing, final_name, removing);
+    give_name(writing, final_name, removing, generation);
   } catch (...) {
     std::error_code ignored;
-    fs::remove(root / kNextPointer, ignored);
+    const bool ours = !generation.counted() || read_generation(root) == generation;
+    if (ours) fs::remove(root / kNextPointer, ignored);
     throw;
   }
   flush_folder(root);
+  check_generation(root, generation);
   rename_or_throw(root / kNextPointer, root / kPointerName);
   flush_folder(root);
   remove_tree(removing);
@@ -213,7 +238,7 @@ std::vector<std::string> remove_leftovers(const fs::path& root) {
     if (!name.ends_with(kRemoving) || fs::exists(original)) return false;
     if (!fs::exists(root / name / kManifestName)) return false;
     // Without a successor that waits for the name, it was being removed.
-    const bool succeeded = fs::exists(original.string() + std::string(kWriting));
+    const bool succeeded = is_being_written(root, original.filename().string());
     const auto pointed = read_pointer(root);
     if (!succeeded && pointed && fs::exists(root / iteration_name(*pointed))) return false;
     rename_or_throw(root / name, original);  // its successor never got the name
@@ -256,7 +281,10 @@ void flush_folder(const fs::path& folder) {
   if (failed) fail(folder, "cannot be flushed");
 }
 
-FolderLock::FolderLock(const fs::path& root, int (*lock)(int, int)) : path_(root / kLockName) {
+FolderLock::FolderLock(const fs::path& root, int (*lock)(int, int),
+                       std::chrono::milliseconds patience)
+    : path_(root / kLockName) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   std::error_code error;
   fs::create_directories(root, error);
   if (error) throw CheckpointError(root.string() + ": cannot be created: " + error.message());
@@ -274,6 +302,10 @@ FolderLock::FolderLock(const fs::path& root, int (*lock)(int, int)) : path_(root
       ::close(descriptor_);
       errno = why;
       if (!taken) fail(path_, "cannot be locked");
+      if (std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(kLook);
+        continue;
+      }
       throw CheckpointError(root.string() + ": another run is saving there (" + first_line(path_) +
                             "); give this one a checkpoint.save_path of its own");
     }

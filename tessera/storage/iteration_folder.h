@@ -5,11 +5,14 @@
 
 #include <sys/file.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "tessera/storage/generation.h"
 
 namespace tessera {
 
@@ -32,11 +35,18 @@ std::vector<int64_t> list_iterations(const std::filesystem::path& root);
 /// name and pointing to it; nothing when it is missing or no number.
 std::optional<int64_t> read_pointer(const std::filesystem::path& root);
 
-/// An empty folder in which the checkpoint of `step` is written before it gets its name.
-std::filesystem::path begin_iteration(const std::filesystem::path& root, int64_t step);
+/// Where the checkpoint of `step` is written before it gets its name: two starts of a run never
+/// write into the same folder.
+std::filesystem::path writing_folder(const std::filesystem::path& root, int64_t step,
+                                     const Generation& generation = {});
+/// Makes that folder, empty.
+std::filesystem::path begin_iteration(const std::filesystem::path& root, int64_t step,
+                                      const Generation& generation = {});
 /// Gives it its name, in place of one of the same step, and points to it. All of it is on the disk
-/// when this returns.
-void publish_iteration(const std::filesystem::path& root, int64_t step);
+/// when this returns. Throws CheckpointError when a newer start of the run has taken over, which is
+/// looked for in front of every rename.
+void publish_iteration(const std::filesystem::path& root, int64_t step,
+                       const Generation& generation = {});
 void remove_iteration(const std::filesystem::path& root, int64_t step);
 
 /// Removes what runs that were killed left half written or half removed, and gives a whole one that
@@ -51,9 +61,11 @@ void flush_folder(const std::filesystem::path& folder);
 /// Keeps other runs from saving into the same folder while it lives; a run that is killed loses it.
 class FolderLock {
  public:
-  /// Creates `root`. Throws CheckpointError that says who holds it. On a file system without locks
-  /// it warns and holds nothing. `lock` is flock() or stands for it.
-  explicit FolderLock(const std::filesystem::path& root, int (*lock)(int, int) = ::flock);
+  /// Creates `root`. Waits up to `patience` for another one to give it up, then throws
+  /// CheckpointError that says who holds it. On a file system without locks it warns and holds
+  /// nothing. `lock` is flock() or stands for it.
+  explicit FolderLock(const std::filesystem::path& root, int (*lock)(int, int) = ::flock,
+                      std::chrono::milliseconds patience = std::chrono::milliseconds(0));
   ~FolderLock();
   /// Who holds it, one line.
   const std::string& holder() const { return holder_; }

@@ -40,6 +40,19 @@ std::vector<int64_t> integers(const json& list) {
   return numbers;
 }
 
+// Place and count of samples; a manifest of an earlier version has none.
+std::vector<std::pair<int64_t, int64_t>> ranges_of(const json& root, const char* key) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  if (!root.contains(key)) return ranges;
+  for (const json& range : root.at(key)) {
+    ranges.emplace_back(integer(range.at(0)), integer(range.at(1)));
+    if (ranges.back().first < 0 || ranges.back().second < 1) {
+      throw std::invalid_argument(range.dump() + " is no range of samples");
+    }
+  }
+  return ranges;
+}
+
 json to_json(const std::vector<StoredFile>& files) {
   json list = json::array();
   for (const StoredFile& file : files) {
@@ -130,6 +143,9 @@ std::string manifest_text(const Manifest& m) {
       {"place", m.position.place},
       {"skipped_in_row", m.position.skipped_in_row},
       {"skipped", m.position.skipped},
+      {"skipped_ranges", m.position.skipped_ranges},
+      {"left_out", m.position.left_out},
+      {"norms", m.position.norms},
       {"data", m.position.data},
       {"schedule", m.position.schedule},
       {"random", m.position.random},
@@ -138,6 +154,8 @@ std::string manifest_text(const Manifest& m) {
       {"optimizer", m.optimizer},
       {"moment_dtype", m.moment_dtype},
       {"tokenizer", m.tokenizer},
+      {"job", m.job},
+      {"generation", m.generation},
       {"kept", m.kept},
       {"superseded", m.superseded},
       {"block_bytes", kSumBlock},
@@ -180,6 +198,9 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.position.place = number_or("place", -1);
     m.position.skipped_in_row = number_or("skipped_in_row", 0);
     m.position.skipped = number_or("skipped", 0);
+    m.position.skipped_ranges = ranges_of(root, "skipped_ranges");
+    m.position.left_out = ranges_of(root, "left_out");
+    m.position.norms = root.value("norms", std::vector<double>());
     m.position.data = root.at("data").get<std::map<std::string, std::string>>();
     m.position.schedule = root.at("schedule").get<std::map<std::string, std::string>>();
     m.position.random = root.at("random").get<std::map<std::string, std::string>>();
@@ -188,6 +209,8 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.optimizer = root.at("optimizer").get<std::string>();
     m.moment_dtype = root.value("moment_dtype", "float32");
     m.tokenizer = root.at("tokenizer").get<std::string>();
+    m.job = root.value("job", "");
+    m.generation = number_or("generation", 0);
     m.kept = integers(root.at("kept"));
     m.superseded = integers(root.value("superseded", json::array()));
     if (m.position.step < 0 || m.position.effective_batch < 1)

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/box.h"
@@ -22,6 +23,9 @@ struct RunPosition {
   int64_t place = -1;           // reached in the passes over the data; -1: step x effective_batch
   int64_t skipped_in_row = 0;   // steps that were not finite, the last of them this one
   int64_t skipped = 0;          // of the whole run: the schedule is behind by them
+  std::vector<std::pair<int64_t, int64_t>> skipped_ranges;  // place and count of their samples
+  std::vector<std::pair<int64_t, int64_t>> left_out;        // samples that no update holds any more
+  std::vector<double> norms;  // of the last steps that counted, where spikes are watched
   /// What the order of samples and the schedule depend on, as text by name; compared when a run is
   /// resumed.
   std::map<std::string, std::string> data;
@@ -58,6 +62,8 @@ struct Manifest {
   std::string optimizer;      // its type; empty: its state is not here
   std::string moment_dtype;   // optimizer.moment_dtype that its state is kept in
   std::string tokenizer;      // folder of the tokenizer that goes with the model, or empty
+  std::string job;            // of the run that wrote it; empty: it was started without a launcher
+  int64_t generation = 0;     // which start of that run; 0: nobody counted
   std::vector<int64_t> kept;  // checkpoints of this run and those that it resumed, oldest first
   std::vector<int64_t> superseded;  // of those, what is removed once this one is pointed at
   std::vector<StoredFile> files;

@@ -1,6 +1,7 @@
 #include "tessera/storage/starting_point.h"
 
 #include "tessera/config/paths.h"
+#include "tessera/storage/checkpoint_choice.h"
 #include "tessera/storage/iteration_folder.h"
 #include "tessera/storage/manifest.h"
 
@@ -13,9 +14,16 @@ namespace {
 bool holds_complete_one(const fs::path& root) {
   for (const int64_t step : list_iterations(root)) {
     std::error_code error;
-    if (fs::exists(root / iteration_name(step) / kManifestName, error)) return true;
+    const fs::path folder = root / iteration_name(step);
+    if (fs::exists(folder / kManifestName, error) && !is_marked_damaged(folder)) return true;
   }
   return false;
+}
+
+bool holds_one_of(const fs::path& root, const std::string& job) {
+  std::vector<fs::path> folders;
+  for (const int64_t step : list_iterations(root)) folders.push_back(root / iteration_name(step));
+  return !saved_by_job(folders, job).empty();
 }
 
 fs::path whole(const fs::path& path) {
@@ -26,13 +34,17 @@ fs::path whole(const fs::path& path) {
 
 }  // namespace
 
-StartingPoint starting_point(const Config& config) {
+StartingPoint starting_point(const Config& config, const Generation& generation) {
   const CheckpointConfig& checkpoint = config.checkpoint;
-  if (checkpoint.resume != "auto") return {checkpoint.load_path, false};
   const fs::path own = save_directory(config);
-  if (holds_complete_one(own)) return {own, true};
+  if (checkpoint.resume != "auto") {
+    const bool again = generation.is_restart() && checkpoint.enable_save;
+    if (again && holds_one_of(own, generation.job)) return {own, true, generation.job};
+    return {checkpoint.load_path, false, ""};
+  }
+  if (holds_complete_one(own)) return {own, true, ""};
   if (checkpoint.load_path.empty() || whole(own) == whole(checkpoint.load_path)) return {};
-  return {checkpoint.load_path, false};
+  return {checkpoint.load_path, false, ""};
 }
 
 }  // namespace tessera

@@ -74,7 +74,8 @@ Evaluation::Evaluation(const Config& config, const EvalSet& set, const DeviceMes
       options_(options_of(config_, mesh)),
       loader_(set.source, options_) {}
 
-EvalMetrics Evaluation::run(PipelineRuntime& pipeline) const {
+EvalMetrics Evaluation::run(PipelineRuntime& pipeline,
+                            const std::function<void(int64_t batch)>& on_batch) const {
   const auto start = std::chrono::steady_clock::now();
   const int64_t unit = options_.batch_degree * options_.local_batch_size;
   int64_t end = set_.source->size();
@@ -82,7 +83,8 @@ EvalMetrics Evaluation::run(PipelineRuntime& pipeline) const {
     end = std::min(end, config_.training.eval_iters * unit * options_.micro_batches);
   }
   Sums own;
-  for (int64_t place = 0; place < end;) {
+  for (int64_t place = 0, number = 0; place < end; ++number) {
+    if (on_batch) on_batch(number);
     const int64_t left = (end - place + unit - 1) / unit;
     const int64_t micro_batches = std::min(left, options_.micro_batches);
     add(pipeline, place, micro_batches, end, own);

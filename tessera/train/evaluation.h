@@ -4,6 +4,7 @@
 // no random number, no place in the data; nothing is dropped, no gradient is made.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,7 +37,9 @@ class Evaluation {
 
   /// Collective over the mesh; the same on every rank. The first training.eval_iters global
   /// batches of the set, or all of it.
-  EvalMetrics run(PipelineRuntime& pipeline) const;
+  /// `on_batch` is called with the number of each batch before it runs.
+  EvalMetrics run(PipelineRuntime& pipeline,
+                  const std::function<void(int64_t batch)>& on_batch = {}) const;
 
  private:
   struct Sums {

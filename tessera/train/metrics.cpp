@@ -26,11 +26,12 @@ std::string format(const char* pattern, Args... args) {
 }
 
 // The lines of a metrics.jsonl up to `samples`; a line that a killed run left half written ends it.
-std::vector<std::string> lines_up_to(const std::string& path, int64_t samples) {
+// Of a run that starts at 0 nothing is kept, but for what is said of its restarts.
+std::vector<std::string> lines_up_to(const std::string& path, int64_t samples, bool restarted) {
   constexpr std::string_view kKey = "\"samples\": ";
   std::vector<std::string> lines;
   std::ifstream in(path);
-  for (std::string line; samples > 0 && std::getline(in, line);) {
+  for (std::string line; (samples > 0 || restarted) && std::getline(in, line);) {
     const size_t at = line.find(kKey);
     if (at == std::string::npos || !line.ends_with('}')) break;
     if (std::strtoll(line.c_str() + at + kKey.size(), nullptr, 10) > samples) break;
@@ -173,13 +174,16 @@ std::string json_line(const StepMetrics& m) {
          json_experts(m) + "}";
 }
 
-MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)
-    : steps_(config.training.steps), terminal_(isatty(STDOUT_FILENO) == 1) {
+MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples,
+                             std::vector<Restart> restarts)
+    : steps_(config.training.steps),
+      terminal_(isatty(STDOUT_FILENO) == 1),
+      restarts_(std::move(restarts)) {
   const std::filesystem::path directory = config.output_dir;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   path_ = (directory / "metrics.jsonl").string();
-  const std::vector<std::string> kept = lines_up_to(path_, kept_samples);
+  const std::vector<std::string> kept = lines_up_to(path_, kept_samples, !restarts_.empty());
   // In a file of its own until it holds all that is kept: a run may be killed at any moment.
   const std::string part = path_ + ".part";
   errno = 0;
@@ -196,6 +200,12 @@ MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples)
 
 void MetricsWriter::write(const StepMetrics& metrics) {
   errno = 0;
+  for (Restart& restart : restarts_) {
+    restart.first_step = metrics.step;
+    restart.going_on_at = unix_seconds();
+    file_ << json_line(restart, metrics.samples - metrics.batch) << '\n';
+  }
+  restarts_.clear();
   file_ << json_line(metrics) << std::endl;
   if (!file_ && !lost_) {
     lost_ = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/launcher/restarts.h"
 
 namespace tessera {
 
@@ -76,9 +77,10 @@ std::string json_object(const EvalMetrics& evaluation);
 class MetricsWriter {
  public:
   /// Creates `output_dir`, writes the resolved config.yaml and starts metrics.jsonl: with the lines
-  /// that are there up to `kept_samples` (a run that resumes), else afresh. Throws ConfigError when
-  /// it cannot.
-  MetricsWriter(const Config& config, int64_t kept_samples = 0);
+  /// that are there up to `kept_samples` (a run that resumes), else afresh. `restarts`: those of
+  /// this run since the last step that was finished; each gets a line with what it cost, in front
+  /// of the first step. Throws ConfigError when it cannot.
+  MetricsWriter(const Config& config, int64_t kept_samples = 0, std::vector<Restart> restarts = {});
   /// A file that takes no more (a full disk) does not end the run: it is said once, and the file
   /// ends there.
   void write(const StepMetrics& metrics);
@@ -91,6 +93,7 @@ class MetricsWriter {
   bool lost_ = false;
   double seconds_ = 0;
   int64_t written_ = 0;
+  std::vector<Restart> restarts_;  // that have no line yet
 };
 
 }  // namespace tessera

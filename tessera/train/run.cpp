@@ -47,6 +47,7 @@ int run_training(const Config& config, const RunOptions& options) {
   const std::shared_ptr<RankPage> page = options.worker ? RankPage::of_launcher() : nullptr;
   const ParallelDims dims = derive_dims(config, world_of(options));
   const BatchPlan plan = make_batch_plan(config.training, dims);
+  if (page) page->set_work(RankWork::kIndexes);
   const auto source = open_training_data(config);
   const DataSupply supply = data_supply(source->size(), batch_growth(config.training, plan),
                                         config.training.steps, config.train_dataset.drop_remainder);
@@ -61,6 +62,9 @@ int run_training(const Config& config, const RunOptions& options) {
   if (config.training.eval_interval > 0) trainer_options.eval_sets = open_eval_sets(config);
   trainer_options.stop_signal = &g_signal;
   trainer_options.faults = options.faults;
+  if (options.worker) {
+    trainer_options.generation = {options.worker->job_id, options.worker->generation};
+  }
   std::atomic<int> stopped{0};
   const auto rank_main = [&](const ProcessGroup& world) {
     Timeline timeline;
@@ -72,10 +76,15 @@ int run_training(const Config& config, const RunOptions& options) {
       report->add(metrics);
       if (mesh.rank() == 0) writer->write(metrics);
     };
+    own.page = page;
+    own.on_go_back = [&](int64_t samples, int64_t steps) {
+      if (page) page->set_step(steps + 1);
+      if (world.rank() == 0) writer.emplace(config, samples);
+    };
     Trainer trainer(config, world, std::move(own));
-    if (world.rank() == 0) writer.emplace(config, trainer.samples());
+    if (world.rank() == 0) writer.emplace(config, trainer.samples(), options.restarts);
     report.emplace(trainer.mesh(), trainer.pipeline());
-    if (page) page->set_step(trainer.steps_done() + 1);
+    if (page) page->begin(trainer.steps_done() + 1);
     const int signal = trainer.run();
     std::fputs(report->text(config).c_str(), stdout);
     if (signal != 0) stopped = signal;

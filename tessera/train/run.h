@@ -3,14 +3,17 @@
 // Training and proving as the programs do it: threads or processes, signals, files.
 
 #include <string>
+#include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/launcher/restarts.h"
 #include "tessera/train/faults.h"
 #include "tessera/train/run_world.h"
 
 namespace tessera {
 
 struct RunOptions : WorldOptions {
+  std::vector<Restart> restarts;  // of this run, since the last step that was finished
   Faults faults;
   std::string trace;  // file for the timelines of all ranks; empty: none
 };

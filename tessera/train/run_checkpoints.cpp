@@ -7,6 +7,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/checkpoint/agree.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/comm/gather_text.h"
 #include "tessera/config/hf_config_writer.h"
@@ -89,6 +90,18 @@ std::string changed_mathematics(const Manifest& manifest, const Config& config,
   return before.ok() ? changes(mathematics(before.config), mathematics(config)) : "";
 }
 
+std::vector<std::pair<int64_t, int64_t>> to_pairs(const std::vector<SampleRange>& ranges) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (const SampleRange& range : ranges) pairs.emplace_back(range.place, range.count);
+  return pairs;
+}
+
+std::vector<SampleRange> to_ranges(const std::vector<std::pair<int64_t, int64_t>>& pairs) {
+  std::vector<SampleRange> ranges;
+  for (const auto& [place, count] : pairs) ranges.push_back({place, count});
+  return ranges;
+}
+
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code error;
   return std::filesystem::equivalent(a, b, error) && !error;
@@ -98,14 +111,16 @@ bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b)
 
 RunCheckpoints::RunCheckpoints(const Config& config, const UpdateSequence& updates,
                                int64_t available_samples, ParallelModel& model,
-                               Optimizer& optimizer, const DeviceMesh& mesh, FamilyTable families)
+                               Optimizer& optimizer, const DeviceMesh& mesh, FamilyTable families,
+                               Generation generation)
     : config_(config),
       updates_(updates),
       available_samples_(available_samples),
       model_(model),
       optimizer_(optimizer),
       mesh_(mesh),
-      families_(std::move(families)) {}
+      families_(std::move(families)),
+      generation_(std::move(generation)) {}
 
 OptimizerState RunCheckpoints::optimizer_state() const {
   return {[&optimizer = optimizer_](size_t param) { return optimizer.state(param); },
@@ -121,6 +136,9 @@ RunPosition RunCheckpoints::position(const RunState& state) const {
   position.place = state.next.place;
   position.skipped_in_row = state.skipped_in_row;
   position.skipped = state.skipped;
+  position.skipped_ranges = to_pairs(state.skipped_ranges);
+  position.left_out = to_pairs(state.left_out);
+  position.norms = state.norms;
   const Texts fields = written_fields(config_);
   const DataloaderConfig& loader = config_.train_dataset.dataloader;
   const DatasetConfig& data = loader.config;
@@ -153,6 +171,12 @@ RunPosition RunCheckpoints::position(const RunState& state) const {
 }
 
 RunState RunCheckpoints::start() {
+  if (config_.checkpoint.enable_save) {
+    // Before it is looked for the newest checkpoint: an older start shall not add one.
+    agree(mesh_[Axis::kWorld], [&] {
+      if (mesh_.rank() == 0) take_over(save_directory(config_), generation_);
+    });
+  }
   const StartingPoint start = same_start();
   RunState state;
   state.next = updates_.at(0);
@@ -164,7 +188,7 @@ RunState RunCheckpoints::start() {
     if (has_tokenizer(start.path)) tokenizer_ = start.path;
   } else {
     // Its own checkpoints: a run goes on as a whole.
-    state = resume(start.path, start.own || !config_.checkpoint.no_load_optim);
+    state = resume(start, start.own || !config_.checkpoint.no_load_optim);
   }
   saved_step_ = state.next.step;
   const CheckpointConfig& checkpoint = config_.checkpoint;
@@ -183,6 +207,9 @@ RunState RunCheckpoints::start() {
   options.tokenizer = tokenizer_;
   if (mesh_.rank() == 0) options.tokenizer_files = read_tokenizer_files(tokenizer_);
   options.kept = kept_;
+  options.generation = generation_;
+  options.patience =
+      std::chrono::milliseconds(static_cast<int64_t>(1e3 * config_.training.timeout_seconds));
   saver_ =
       std::make_unique<CheckpointSaver>(std::move(options), model_.table, optimizer_state(), mesh_);
   return state;
@@ -199,10 +226,12 @@ std::string RunCheckpoints::tokenizer_of_data() const {
 
 // Rank 0 looks, so that all ranks do the same.
 StartingPoint RunCheckpoints::same_start() const {
-  const StartingPoint start = mesh_.rank() == 0 ? starting_point(config_) : StartingPoint{};
-  const std::string text =
-      broadcast_text(0, mesh_[Axis::kWorld], (start.own ? "+" : "-") + start.path.string());
-  return {text.substr(1), text.starts_with('+')};
+  const StartingPoint start =
+      mesh_.rank() == 0 ? starting_point(config_, generation_) : StartingPoint{};
+  const std::string kind = !start.own ? "-" : start.job.empty() ? "+" : "=";
+  const std::string text = broadcast_text(0, mesh_[Axis::kWorld], kind + start.path.string());
+  const char first = text.front();
+  return {text.substr(1), first != '-', first == '=' ? generation_.job : ""};
 }
 
 // Where the update after `before` lies. A batch of one size that is another one now counts its
@@ -212,6 +241,10 @@ RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& fro
   state.last_batch = before.effective_batch;
   state.skipped_in_row = before.skipped_in_row;
   state.skipped = before.skipped;
+  state.skipped_ranges = to_ranges(before.skipped_ranges);
+  state.left_out = to_ranges(before.left_out);
+  state.norms = before.norms;
+  const UpdateSequence updates = updates_.without(state.left_out);
   const int64_t counted = before.step * before.effective_batch;
   const int64_t place = before.place >= 0 ? before.place : counted;
   const BatchGrowth& growth = updates_.growth();
@@ -222,8 +255,8 @@ RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& fro
     const bool same_data =
         samples != before.data.end() && samples->second == std::to_string(available_samples_);
     state.next = growth.grows() || grew || (before.place >= 0 && same_data)
-                     ? updates_.from(before.step, before.samples, place)
-                     : updates_.at(before.step);
+                     ? updates.from(before.step, before.samples, place)
+                     : updates.at(before.step);
     state.next.samples = before.samples;
     return state;
   }
@@ -240,9 +273,11 @@ RunState RunCheckpoints::go_on(const RunPosition& before, const std::string& fro
   return state;
 }
 
-RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
+RunState RunCheckpoints::resume(const StartingPoint& start, bool with_optimizer) {
   LoadOptions options;
-  options.path = path;
+  options.path = start.path;
+  options.job = start.job;
+  options.marks_damaged = start.own && generation_.counted();
   options.balanced = config_.checkpoint.load_balanced;
   if (with_optimizer) options.optimizer = config_.optimizer.type;
   options.has_state = keeps_state(config_);
@@ -260,6 +295,7 @@ RunState RunCheckpoints::resume(const std::string& path, bool with_optimizer) {
   }
 
   const RunPosition& before = loaded.manifest.position;
+  resumed_ = loaded.folder;
   optimizer_.set_updates(before.updates);
   const RunState state = go_on(before, from);
   const int64_t step = state.next.step;
@@ -297,13 +333,25 @@ void RunCheckpoints::save(const RunState& state) {
 void RunCheckpoints::after_step(const RunState& state, bool all_idle) {
   if (!saver_) return;
   if (saver_->pending() && all_idle) saver_->complete();
-  if (state.next.step % config_.checkpoint.save_interleaved_steps == 0) save(state);
+  const bool is_new = state.next.step != saved_step_;
+  if (is_new && state.next.step % config_.checkpoint.save_interleaved_steps == 0) save(state);
 }
 
 void RunCheckpoints::finish(const RunState& state) {
   if (!saver_) return;
   if (state.next.step != saved_step_) save(state);
   complete();
+}
+
+std::optional<std::filesystem::path> RunCheckpoints::good() const {
+  return saver_ && saver_->newest() ? saver_->newest() : resumed_;
+}
+
+RunState RunCheckpoints::go_back() {
+  complete();
+  RunState state = resume({good().value(), true, ""}, true);
+  saved_step_ = state.next.step;
+  return state;
 }
 
 void RunCheckpoints::complete() {

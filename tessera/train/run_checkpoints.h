@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,15 +26,19 @@ struct RunState {
   int64_t last_batch = 0;      // of the update before
   int64_t skipped_in_row = 0;  // steps that were not finite, up to now
   int64_t skipped = 0;
+  std::vector<SampleRange> skipped_ranges;  // of the steps that were skipped
+  std::vector<SampleRange> left_out;        // read by steps that the run went back behind
+  std::vector<double> norms;                // of the last steps, where spikes are watched
 };
 
 /// Every method is collective over the world. `available_samples` are those in the order of the
 /// data, by which a change of the data is noticed. `families`: those that files are read with.
+/// `generation`: which start of the run this is.
 class RunCheckpoints {
  public:
   RunCheckpoints(const Config& config, const UpdateSequence& updates, int64_t available_samples,
                  ParallelModel& model, Optimizer& optimizer, const DeviceMesh& mesh,
-                 FamilyTable families);
+                 FamilyTable families, Generation generation);
 
   /// Fills the weights (from the generator, a Hugging Face folder or a checkpoint) and the state
   /// of the optimizer. Returns where the run goes on. Throws CheckpointError.
@@ -46,13 +51,20 @@ class RunCheckpoints {
   /// Waits for a checkpoint that is still being written.
   void complete();
 
+  /// Whether a whole checkpoint is there to go back to: of this process, or the one that it
+  /// resumed.
+  bool can_go_back() const { return good().has_value(); }
+  /// Loads the newest of them, after the one that is still being written.
+  RunState go_back();
+
   bool writing() const { return saver_ && saver_->writing(); }
 
  private:
   RunPosition position(const RunState& state) const;
   std::string tokenizer_of_data() const;
+  std::optional<std::filesystem::path> good() const;
   StartingPoint same_start() const;  // the same on every rank
-  RunState resume(const std::string& path, bool with_optimizer);
+  RunState resume(const StartingPoint& start, bool with_optimizer);
   RunState go_on(const RunPosition& before, const std::string& from) const;
   void save(const RunState& state);
   OptimizerState optimizer_state() const;
@@ -64,10 +76,12 @@ class RunCheckpoints {
   Optimizer& optimizer_;
   const DeviceMesh& mesh_;
   FamilyTable families_;
+  Generation generation_;
   std::string tokenizer_;      // folder
   std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
   std::unique_ptr<CheckpointSaver> saver_;
   int64_t saved_step_ = 0;
+  std::optional<std::filesystem::path> resumed_;  // the checkpoint that was resumed as a whole
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "tessera/base/log.h"
@@ -36,6 +37,7 @@ void run_worker(const Config& config, const WorldOptions& options,
   world.master_addr = worker.master_addr;
   world.master_port = worker.master_port;
   world.job = worker.job_id;
+  if (worker.generation > 0) world.job += ".start" + std::to_string(worker.generation);
   world.timeout_seconds = config.training.timeout_seconds;
   world.secret = options.secret;
   world.page = page;
@@ -44,6 +46,7 @@ void run_worker(const Config& config, const WorldOptions& options,
     if (device.is_cpu()) at::set_num_threads(threads_or(fair_threads(facts, world.rank)));
     return device;
   };
+  if (page) page->set_work(RankWork::kMeets);
   const ProcessGroup joined = join_process_world(world);
   if (on_joined) on_joined();
   rank_main(joined);

@@ -36,7 +36,8 @@ StepSums::StepSums(const Sinks& sinks, double squares, bool stop, const ModelCon
       mtp_loss(mesh.coordinate(Axis::kTp) == 0 ? sum_of(sinks.mtp_loss) : 0.0),
       load_balance(sum_of(sinks.load_balance_loss)),
       z_loss(sum_of(sinks.z_loss)),
-      memory(at::zeros({2, mesh.size(Axis::kWorld)}, at::kDouble)) {
+      memory(at::zeros({2, mesh.size(Axis::kWorld)}, at::kDouble)),
+      times(at::zeros({2, mesh.size(Axis::kWorld)}, at::kDouble)) {
   if (!model.is_moe()) return;
   const auto& counts = sinks.tokens_per_expert;
   const at::Device device = counts.empty() ? at::Device(at::kCPU) : counts.begin()->second.device();
@@ -53,13 +54,18 @@ void StepSums::take_memory(const DeviceMesh& mesh) {
   reset_peak_memory(memory_rank());
 }
 
+void StepSums::take_times(double own, double reading, const DeviceMesh& mesh) {
+  times[0][mesh.rank()] = own;
+  times[1][mesh.rank()] = reading;
+}
+
 void StepSums::sum(const ProcessGroup& world) {
   at::Tensor all =
       at::tensor({loss, squares, stop, mtp_loss, load_balance, z_loss, writing}, at::kDouble);
-  const std::vector<int64_t> sizes{all.numel(), memory.numel(),
+  const std::vector<int64_t> sizes{all.numel(), memory.numel(), times.numel(),
                                    tokens_per_expert.defined() ? tokens_per_expert.numel() : 0};
   all = at::cat(
-      {all, memory.flatten(),
+      {all, memory.flatten(), times.flatten(),
        tokens_per_expert.defined() ? tokens_per_expert.flatten() : at::empty({0}, at::kDouble)});
   world.all_reduce({all}).wait();
   const auto* values = all.const_data_ptr<double>();
@@ -72,7 +78,8 @@ void StepSums::sum(const ProcessGroup& world) {
   writing = values[6];
   const std::vector<at::Tensor> pieces = all.split_with_sizes(sizes);
   memory = pieces[1].view(memory.sizes());
-  if (tokens_per_expert.defined()) tokens_per_expert = pieces[2].view(tokens_per_expert.sizes());
+  times = pieces[2].view(times.sizes());
+  if (tokens_per_expert.defined()) tokens_per_expert = pieces[3].view(tokens_per_expert.sizes());
 }
 
 void StepSums::report(StepMetrics& metrics, const ModelConfig& model) const {

@@ -21,6 +21,7 @@ struct StepSums {
   double load_balance = 0;  // over layers, without the coefficient
   double z_loss = 0;
   at::Tensor memory;             // [2, world] float64 (exact): bytes of tensors, now and at most
+  at::Tensor times;              // [2, world] float64: of the step before, see take_times
   at::Tensor tokens_per_expert;  // [layers, experts] float64 (exact); undefined without experts
 
   /// Shares of this rank. The ranks of a tp group compute the same loss: one of them counts it.
@@ -28,6 +29,9 @@ struct StepSums {
            const DeviceMesh& mesh);
   /// What this rank uses since the last call.
   void take_memory(const DeviceMesh& mesh);
+  /// Seconds of this rank: of its step without waits for others, and of that until its batch was
+  /// there.
+  void take_times(double own, double reading, const DeviceMesh& mesh);
   void sum(const ProcessGroup& world);
   /// Writes losses, counts and memory.
   void report(StepMetrics& metrics, const ModelConfig& model) const;

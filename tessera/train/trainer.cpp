@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
+#include "tessera/checkpoint/replica_text.h"
 #include "tessera/comm/memory.h"
 #include "tessera/layout/loader_options.h"
 #include "tessera/layout/pipeline_options.h"
@@ -25,6 +26,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr int64_t kMostTimesBack = 3;  // to one state: what follows it leaps again and again
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -57,23 +60,35 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
       options_(std::move(options)),
       mesh_(derive_dims(config_, world.size()), world),
       plan_(make_batch_plan(config_.training, mesh_.dims())),
-      model_(parallelize(config_, mesh_)) {
+      model_(parallelize(config_, mesh_)),
+      spikes_(config_.elastic.spike) {
+  begin(RankWork::kBuilds);
   const ScheduleOptions schedule = pipeline_options(config_.parallelism, plan_.micro_batches);
   pipeline_ = std::make_unique<PipelineRuntime>(
       schedule, model_->chunks, inject_in_pipeline(options_.faults, mesh_[Axis::kPp], schedule),
       config_.model.hidden_size, scalar_type(config_.model.compute_dtype));
   pipeline_->set_timeline(options_.timeline);
+  if (options_.page) {
+    pipeline_->set_on_action([this](const Action& action) {
+      if (has_forward(action)) begin(RankWork::kForward, action.micro_batch);
+      if (action.kind == ActionKind::kBackward) begin(RankWork::kBackward, action.micro_batch);
+    });
+    if (mesh_.rank() == 0) stragglers_.emplace(mesh_.dims());
+  }
   optimizer_ = make_optimizer(config_, model_->table, mesh_, options_.optimizers);
   updates_.emplace(batch_growth(config_.training, plan_), options_.source->size(),
                    config_.train_dataset.drop_remainder);
-  checkpoints_ = std::make_unique<RunCheckpoints>(config_, *updates_, options_.source->size(),
-                                                  *model_, *optimizer_, mesh_, options_.families);
+  checkpoints_ =
+      std::make_unique<RunCheckpoints>(config_, *updates_, options_.source->size(), *model_,
+                                       *optimizer_, mesh_, options_.families, options_.generation);
   state_ = checkpoints_->start();
-  auto loader = std::make_shared<const Loader>(
+  updates_ = updates_->without(state_.left_out);
+  spikes_ = SpikeWatch(config_.elastic.spike, state_.norms);
+  batches_ = std::make_shared<const Loader>(
       options_.source, loader_options(config_, mesh_.dims(), plan_, mesh_.rank()));
   last_step_ = config_.training.steps;
   if (options_.stop_after > 0) last_step_ = std::min(last_step_, options_.stop_after);
-  loader_ = std::make_unique<StepPrefetcher>(loader, *updates_, state_.next, last_step_);
+  begin_loading();
   train_state_ = std::make_unique<TrainStateMonitor>(config_.monitor.train_state, *model_);
   for (const EvalSet& set : options_.eval_sets) evaluations_.emplace_back(config_, set, mesh_);
   inject_before_training(options_.faults, *model_, mesh_);
@@ -81,10 +96,19 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   reset_peak_memory(memory_rank());
 }
 
+void Trainer::begin(RankWork work, int64_t micro_batch) {
+  if (options_.page) options_.page->set_work(work, micro_batch);
+}
+
+void Trainer::begin_loading() {
+  loader_ = std::make_unique<StepPrefetcher>(batches_, *updates_, state_.next, last_step_);
+}
+
 int Trainer::run() {
   try {
     while (state_.next.step < last_step_ && !stop_) {
       train_step();
+      begin(RankWork::kSaves);
       checkpoints_->after_step(state_, !writing_);
     }
   } catch (const NonFiniteError&) {
@@ -93,6 +117,7 @@ int Trainer::run() {
   } catch (const CommError& error) {
     throw CommError(detail::concat("step ", state_.next.step + 1, ": ", error.what()));
   }
+  begin(RankWork::kSaves);
   checkpoints_->finish(state_);
   if (!stop_) return 0;
   // The signal may have reached some of the ranks only: all return the same.
@@ -122,6 +147,9 @@ StepContext Trainer::step_context(const StepCounts& counts) const {
 
 StepMetrics Trainer::train_step() {
   const auto start = std::chrono::steady_clock::now();
+  const auto waited_before =
+      options_.page ? options_.page->waited() : std::chrono::nanoseconds::zero();
+  begin(RankWork::kReads);
   Timeline* const timeline = options_.timeline;
   const TimelineSpan step_span(timeline, "step");
   StepMetrics metrics;
@@ -141,6 +169,7 @@ StepMetrics Trainer::train_step() {
     const TimelineSpan span(timeline, "load");
     return loader_->next();
   }();
+  const double reading = seconds_since(start);
   const StepCounts counts = sum_over_ranks(count(batch), mesh_);
   metrics.tokens = counts.labels;
   metrics.updated = counts.labels > 0;
@@ -161,6 +190,7 @@ StepMetrics Trainer::train_step() {
   // What is still partial; then every rank has its boxes of the true gradient.
   {
     const TimelineSpan span(timeline, "reduce", "partial gradients");
+    begin(RankWork::kReduces);
     finish_gradients(model_->table, mesh_);
   }
   if (options_.on_gradients) options_.on_gradients(metrics.step, model_->table, mesh_);
@@ -171,12 +201,32 @@ StepMetrics Trainer::train_step() {
   StepSums sums(sinks, counted_squares(model_->table), asked, config_.model, mesh_);
   sums.writing = checkpoints_->writing() ? 1.0 : 0.0;
   sums.take_memory(mesh_);
+  sums.take_times(own_seconds_, reading_seconds_, mesh_);
   sums.sum(mesh_[Axis::kWorld]);
   const bool finite = std::isfinite(sums.loss) && std::isfinite(sums.squares);
-  if (finite) {
+  const double norm = std::sqrt(sums.squares);
+  const bool spike = finite && metrics.updated && spikes_.is_spike(norm);
+  const bool goes_back =
+      spike && config_.elastic.spike.action == "rollback" && checkpoints_->can_go_back();
+  watch_stragglers(sums);
+  if (goes_back) {
+    for (const auto& param : model_->table.params()) param->grad.reset();
+    stop_ = sums.stop > 0;
+    writing_ = false;
+    go_back(norm);
+    metrics.updated = false;
+    return metrics;
+  }
+  if (finite && !spike) {
     state_.skipped_in_row = 0;
+    if (metrics.updated) spikes_.add(norm);
+    state_.norms = spikes_.norms();
   } else {
-    skip_or_throw(sums, sinks, batch);
+    if (spike) {
+      skip_spike(norm);
+    } else {
+      skip_or_throw(sums, sinks, batch);
+    }
     metrics.updated = false;
     metrics.skipped_in_row = state_.skipped_in_row;
     metrics.skipped = state_.skipped;
@@ -190,15 +240,17 @@ StepMetrics Trainer::train_step() {
 
   if (metrics.updated) {
     const TimelineSpan span(timeline, "update");
+    begin(RankWork::kUpdates);
     optimizer_->step(metrics.lr, clip_coefficient(metrics.grad_norm, config_.training.max_norm));
     if (optimizer_->clips_heads()) optimizer_->clip_heads(largest_logits);
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);
-  } else if (!finite) {
+  } else if (!finite || spike) {
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);
   } else if (mesh_.rank() == 0) {
     log_warning("step " + std::to_string(metrics.step) + ": no label counts; nothing is updated");
   }
   for (const auto& param : model_->table.params()) param->grad.reset();
+  check_copies(metrics.step);
   state_.last_batch = span.batch;
   state_.next = updates_->after(span);
 
@@ -206,6 +258,11 @@ StepMetrics Trainer::train_step() {
   const auto seq_length = static_cast<double>(config_.train_dataset.dataloader.config.seq_length);
   metrics.samples = samples();
   metrics.seconds = seconds_since(start);
+  if (options_.page) {
+    const std::chrono::duration<double> waited = options_.page->waited() - waited_before;
+    own_seconds_ = metrics.seconds - waited.count();
+    reading_seconds_ = reading;
+  }
   metrics.tokens_per_second = batch_samples * seq_length / metrics.seconds;
   metrics.tflops_per_rank = model_flops(config_.model, batch_samples, seq_length) /
                             metrics.seconds / 1e12 / static_cast<double>(mesh_.dims().world);
@@ -224,7 +281,10 @@ std::vector<EvalMetrics> Trainer::evaluate(int64_t step) {
   if (interval == 0 || (step % interval != 0 && step != config_.training.steps)) return {};
   const TimelineSpan span(options_.timeline, "evaluate");
   std::vector<EvalMetrics> found;
-  for (const Evaluation& evaluation : evaluations_) found.push_back(evaluation.run(*pipeline_));
+  for (const Evaluation& evaluation : evaluations_) {
+    found.push_back(evaluation.run(
+        *pipeline_, [this](int64_t batch) { begin(RankWork::kEvaluates, batch); }));
+  }
   return found;
 }
 
@@ -274,17 +334,74 @@ void Trainer::skip_or_throw(const StepSums& sums, const Sinks& sinks,
                                         std::isfinite(sums.loss) ? "gradient norm" : "loss",
                                         " is not finite, ", where, "; nothing was updated"));
   }
+  count_skipped(
+      detail::concat("loss ", sums.loss, ", gradient norm ", std::sqrt(sums.squares), ", ", where));
+}
+
+void Trainer::skip_spike(double norm) { count_skipped(spikes_.text(norm)); }
+
+void Trainer::count_skipped(const std::string& what) {
+  const TrainingConfig& t = config_.training;
+  const UpdateSpan& span = state_.next;
   ++state_.skipped_in_row;
   ++state_.skipped;
-  const std::string what = detail::concat(
-      "step ", step, " is skipped: loss ", sums.loss, ", gradient norm ", std::sqrt(sums.squares),
-      ", ", where, "; ", state_.skipped_in_row, " in a row, ", state_.skipped, " in all");
+  std::vector<SampleRange>& ranges = state_.skipped_ranges;
+  if (!ranges.empty() && ranges.back().place + ranges.back().count == span.place) {
+    ranges.back().count += span.batch;
+  } else {
+    ranges.push_back({span.place, span.batch});
+  }
+  const std::string text =
+      detail::concat("step ", span.step + 1, " is skipped: ", what, "; ", state_.skipped_in_row,
+                     " in a row, ", state_.skipped, " in all");
   if (t.max_consecutive_skipped_steps > 0 &&
       state_.skipped_in_row >= t.max_consecutive_skipped_steps) {
-    throw NonFiniteError(detail::concat(what, "; training.max_consecutive_skipped_steps = ",
+    throw NonFiniteError(detail::concat(text, "; training.max_consecutive_skipped_steps = ",
                                         t.max_consecutive_skipped_steps, " ends the run"));
   }
-  if (mesh_.rank() == 0) log_warning(what);
+  if (mesh_.rank() == 0) log_warning(text);
+}
+
+void Trainer::go_back(double norm) {
+  const UpdateSpan bad = state_.next;
+  std::vector<SampleRange> left_out = state_.left_out;
+  left_out.push_back({bad.place, bad.batch});
+  const std::string what = detail::concat("step ", bad.step + 1, ": ", spikes_.text(norm));
+  state_ = checkpoints_->go_back();
+  times_there_ = state_.next.step == good_step_ ? times_there_ + 1 : 1;
+  good_step_ = state_.next.step;
+  if (times_there_ > kMostTimesBack) {
+    throw NonFiniteError(detail::concat(what, "; the run went back to step ", good_step_, " ",
+                                        kMostTimesBack, " times already"));
+  }
+  if (mesh_.rank() == 0) {
+    log_warning(detail::concat(what, "; the run goes back to step ", good_step_,
+                               " and leaves out the ", bad.batch, " samples from place ", bad.place,
+                               " on"));
+  }
+  state_.left_out = std::move(left_out);
+  updates_ = updates_->without(state_.left_out);
+  state_.next = updates_->from(state_.next.step, state_.next.samples, state_.next.place);
+  spikes_ = SpikeWatch(config_.elastic.spike, state_.norms);
+  begin_loading();
+  if (options_.on_go_back) options_.on_go_back(samples(), steps_done());
+}
+
+void Trainer::watch_stragglers(const StepSums& sums) {
+  if (!stragglers_) return;
+  const auto world = static_cast<size_t>(sums.times.size(1));
+  const double* seconds = sums.times.const_data_ptr<double>();
+  const OwnTimes times{{seconds, seconds + world}, {seconds + world, seconds + 2 * world}};
+  for (const std::string& line : stragglers_->add(times)) log_warning(line);
+}
+
+// Where copies of a weight differ a process computes wrongly, or its memory does: none of them can
+// go on.
+void Trainer::check_copies(int64_t step) {
+  const int64_t interval = config_.monitor.replica_check_interval;
+  if (interval == 0 || step % interval != 0) return;
+  const std::string differences = replica_text(check_replicas(model_->table, mesh_));
+  if (!differences.empty()) throw CommError(detail::concat("after step ", step, " ", differences));
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "tessera/comm/device_mesh.h"
 #include "tessera/config/config.h"
 #include "tessera/data/loader.h"
+#include "tessera/launcher/rank_page.h"
 #include "tessera/layout/batch_plan.h"
 #include "tessera/optim/optimizers.h"
 #include "tessera/parallel/parallel_model.h"
@@ -21,7 +22,9 @@
 #include "tessera/train/make_contexts.h"
 #include "tessera/train/metrics.h"
 #include "tessera/train/run_checkpoints.h"
+#include "tessera/train/spikes.h"
 #include "tessera/train/step_sums.h"
+#include "tessera/train/stragglers.h"
 #include "tessera/train/train_state.h"
 
 namespace tessera {
@@ -41,8 +44,13 @@ struct TrainerOptions {
   /// Set by a signal: the run ends after the current step, on all ranks alike.
   const std::atomic<int>* stop_signal = nullptr;
   Faults faults;
+  Generation generation;                                    // which start of the run this is
   OptimizerMakers optimizers = builtin_optimizer_makers();  // that config.optimizer.type may name
   FamilyTable families = builtin_families();                // that the file was read with
+  std::shared_ptr<RankPage> page;  // tells the launcher how far this rank is, or null
+  /// Called on every rank when the run has gone back to its last good state, with the samples
+  /// trained on there and the steps done.
+  std::function<void(int64_t samples, int64_t steps)> on_go_back;
   Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer
 };
 
@@ -77,6 +85,15 @@ class Trainer {
   void skip_or_throw(const StepSums& sums, const Sinks& sinks,
                      const std::vector<MicroBatch>& batch);
 
+  /// The same for one whose norm leaps.
+  void skip_spike(double norm);
+  void count_skipped(const std::string& what);
+  /// To the last good state, and from there on without the samples of this step.
+  void go_back(double norm);
+  void begin_loading();
+  void begin(RankWork work, int64_t micro_batch = -1);
+  void watch_stragglers(const StepSums& sums);
+  void check_copies(int64_t step);
   std::vector<EvalMetrics> evaluate(int64_t step);
 
   Config config_;
@@ -88,7 +105,14 @@ class Trainer {
   std::unique_ptr<PipelineRuntime> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<RunCheckpoints> checkpoints_;
+  std::shared_ptr<const Loader> batches_;
   std::unique_ptr<StepPrefetcher> loader_;
+  SpikeWatch spikes_;
+  int64_t good_step_ = -1;                    // of the state that the run went back to last
+  int64_t times_there_ = 0;                   // it went back to that one
+  std::optional<StragglerWatch> stragglers_;  // rank 0
+  double own_seconds_ = 0;                    // of the step before, see StepSums::take_times
+  double reading_seconds_ = 0;
   std::unique_ptr<TrainStateMonitor> train_state_;
   std::vector<Evaluation> evaluations_;
   RunState state_;

@@ -341,5 +341,70 @@ TEST(Addresses, OursAndOthers) {
   EXPECT_THROW(owns_address("no.such.host.invalid"), ConfigError);
 }
 
+// Launchers meet again after a failure; in place of the lost one comes a new one.
+TEST(Rendezvous, ALaterStartHasAHigherNumberAndTheSameJob) {
+  const int port = free_port();
+  const auto meet = [&](const NodeRequest& zero, const NodeRequest& one) {
+    auto two = launch(node(port, 3, 1, 2));  // new each time
+    auto other = launch(one);
+    NodeAssignment host = join_nodes(zero);
+    for (const NodeAssignment& each : {other.get(), two.get()}) {
+      EXPECT_EQ(each.job_id, host.job_id);
+      EXPECT_EQ(each.generation, host.generation);
+      EXPECT_EQ(each.max_restarts, 7);
+    }
+    return host;
+  };
+  NodeRequest zero = node(port, 3, 1, 0), one = node(port, 3, 1, 1);
+  zero.max_restarts = 7;  // that of node 0 counts
+  NodeAssignment first = meet(zero, one);
+  EXPECT_EQ(first.generation, 1);
+  zero.earlier = {first.job_id, 1, true};
+  one.earlier = {first.job_id, 1, false};
+  first.claim.reset();
+  const NodeAssignment second = meet(zero, one);
+  EXPECT_EQ(second.generation, 2);
+  EXPECT_EQ(second.job_id, first.job_id);
+}
+
+// Node 0 was lost: a new launcher in its place learns of the run from the others.
+TEST(Rendezvous, ANewNodeZeroTakesTheNumberFromTheOthers) {
+  const int port = free_port();
+  NodeRequest request = node(port, 2, 1, 1);
+  request.earlier = {"run", 4, false};
+  auto one = launch(request);
+  const NodeAssignment zero = join_nodes(node(port, 2, 1, 0));
+  EXPECT_EQ(zero.job_id, "run");
+  EXPECT_EQ(zero.generation, 5);
+  EXPECT_EQ(one.get().generation, 5);
+}
+
+TEST(Rendezvous, WhoWasInAnotherRunIsRefused) {
+  const int port = free_port();
+  NodeRequest mine = node(port, 3, 1, 0);
+  mine.earlier = {"mine", 1, true};
+  NodeRequest other = node(port, 3, 1, 1);
+  other.earlier = {"other", 1, false};
+  auto zero = launch(mine);
+  auto one = launch(other);
+  EXPECT_THAT(message_of<ConfigError>(one), HasSubstr("it was in another run"));
+  auto right = launch(node(port, 3, 2, 1));  // lets node 0 end
+  zero.get();
+  right.get();
+}
+
+// A launcher that will start again keeps asking while a run that has begun has the port.
+TEST(Rendezvous, AStrangerIsWaitedForByARunThatStartsAgain) {
+  auto stranger = std::make_unique<Listener>();
+  const int port = stranger->port();
+  NodeRequest request = node(port, 2, 1, 1);
+  request.max_restarts = 1;
+  auto one = launch(request);
+  EXPECT_EQ(one.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  stranger.reset();
+  const NodeAssignment zero = join_nodes(node(port, 2, 1, 0));
+  EXPECT_EQ(one.get().first_rank, 1);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -50,6 +50,27 @@ TEST(WorkerEnvironment, Torchrun) {
   EXPECT_EQ(worker->job_id, "job");
 }
 
+TEST(WorkerEnvironment, LaunchersThatStartAgainCount) {
+  std::map<std::string, std::string> worker = {{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+  EXPECT_EQ(read(worker)->generation, 0);
+  worker["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(read(worker)->generation, 0);
+  worker["TORCHELASTIC_RUN_ID"] = "none";  // it could be any run
+  EXPECT_EQ(read(worker)->generation, 0);
+  worker["TORCHELASTIC_RUN_ID"] = "mine";
+  EXPECT_EQ(read(worker)->generation, 3);
+  worker["TESSERA_JOB_ID"] = "ours";
+  worker["TESSERA_GENERATION"] = "7";
+  EXPECT_EQ(read(worker)->generation, 7);
+  std::map<std::string, std::string> step = {
+      {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}};
+  EXPECT_EQ(read(step)->generation, 0);
+  step["SLURM_JOB_ID"] = "5";
+  EXPECT_EQ(read(step)->generation, 1);
+  step["SLURM_RESTART_COUNT"] = "1";
+  EXPECT_EQ(read(step)->generation, 2);
+}
+
 TEST(WorkerEnvironment, OurLauncherComesBeforeSlurm) {
   const auto worker = read({{"RANK", "1"},
                             {"WORLD_SIZE", "2"},

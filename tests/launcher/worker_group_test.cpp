@@ -11,6 +11,7 @@
 
 #include "temporary_folder.h"
 #include "tessera/base/error.h"
+#include "tessera/base/log.h"
 
 namespace tessera {
 namespace {
@@ -46,7 +47,9 @@ class WorkerGroup : public testing::Test {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     try {
-      ended.code = run_worker_group(list, options_);
+      const GroupOutcome outcome = run_worker_group(list, options_);
+      if (outcome.failure) log_error(outcome.failure->report);
+      ended.code = outcome.exit_code;
     } catch (...) {
       testing::internal::GetCapturedStdout();
       testing::internal::GetCapturedStderr();
@@ -171,6 +174,20 @@ TEST_F(WorkerGroup, AKilledWorkerIsCodeThreeAndTheOthersEnd) {
   EXPECT_THAT(ended.err, HasSubstr("rank 1 was killed by signal 9"));
   EXPECT_THAT(ended.err, HasSubstr("last words"));
   for (const char* name : {"pid0", "pid2", "pid3"}) EXPECT_TRUE(gone(pid_in(name))) << name;
+}
+
+// The worker writes into its page what a rank does that computes and comes to no end: the first
+// step and the one at hand, its work since the machine started, waits for nobody.
+TEST_F(WorkerGroup, OneThatMakesNoProgressIsNamedWithItsWork) {
+  options_.settle = std::chrono::milliseconds(100);
+  options_.standstill = std::chrono::seconds(5);
+  const std::string zeros = R"(\0\0\0\0\0\0\0)";
+  const Ended ended = run(workers(2, "[ $RANK = 1 ] && printf '\\1" + zeros + "\\2" + zeros +
+                                         R"(\4\0\0\0\5\0\0\0\1)" + zeros +
+                                         "' 1<>$TESSERA_RANK_PAGE; exec sleep 10000"));
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 computes the forward of micro-batch 3 in step 2, waits "
+                                   "for nobody and does not answer"));
 }
 
 TEST_F(WorkerGroup, WhatAWorkerStartedEndsWithIt) {

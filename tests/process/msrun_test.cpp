@@ -274,5 +274,97 @@ TEST_F(Msrun, FlagsWithoutEffectAreNamedInOneLine) {
               HasSubstr("without effect here: --rank_table_file --register_path --use_parallel\n"));
 }
 
+TEST_F(Msrun, ALostWorkerStartsTheRunAgain) {
+  engine(
+      "echo start $TESSERA_GENERATION of rank $RANK; [ $TESSERA_GENERATION = 2 ] && exit 0; "
+      "[ $RANK = 1 ] && kill -KILL $$; exec sleep 10000");
+  const CommandResult result = sh(page(2, "--max_restarts=2"));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(file("worker_0.log"), "start 1 of rank 0\n");
+  EXPECT_EQ(file("worker_0.start_2.log"), "start 2 of rank 0\n");
+  EXPECT_EQ(result.out, "start 1 of rank 0\nstart 2 of rank 0\n");
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("rank 1 was killed by signal 9"),
+                    HasSubstr("the run starts again (start 2)"), HasSubstr("1 restart:")));
+}
+
+// Two nodes, each beside a launcher of its own; $1 is the node.
+std::string node_command(const std::string& port, const std::string& more) {
+  return "node() { msrun --worker_num=2 --local_worker_num=1 --master_port=" + port +
+         " --join=True --log_dir=logs --node_rank=$1 " + more +
+         " run_mindformer.py --config x.yaml --mode 1; }; "
+         "there() { while ! [ -e $1 ]; do sleep 0.05; done; }; ";
+}
+
+// In its second start the run ends well; before, the workers stay until they are ended.
+constexpr const char* kStays =
+    "touch start$TESSERA_GENERATION.$RANK; [ $TESSERA_GENERATION -gt 1 ] && exit 0; "
+    "exec sleep 10000";
+
+TEST_F(Msrun, ALostWorkerStartsBothNodesAgain) {
+  engine("[ $TESSERA_GENERATION.$RANK = 1.1 ] && kill -KILL $$; " + std::string(kStays));
+  const CommandResult result = sh(node_command(port_, "--max_restarts=2") +
+                                  "node 1 2>one & node 0; a=$?; wait %1; echo $?; exit $a");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "0\n");
+  EXPECT_THAT(result.err, HasSubstr("on node 1: rank 1 was killed by signal 9"));
+  EXPECT_THAT(file("one"), HasSubstr("the run starts again (start 2)"));
+}
+
+TEST_F(Msrun, ANewLauncherTakesThePlaceOfALostOne) {
+  engine(kStays);
+  const CommandResult result =
+      sh(node_command(port_, "--max_restarts=2") +
+         "node 0 2>zero & zero=$!; node 1 2>one & one=$!; there start1.0; there start1.1; "
+         "l=$(cat /proc/$one/task/$one/children); kill -KILL $l; wait $one; node 1; a=$?; "
+         "wait $zero; echo $?; exit $a");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "0\n");
+  EXPECT_THAT(file("zero"), HasSubstr("the launcher of node 1 is gone"));
+}
+
+TEST_F(Msrun, ANewNodeZeroGoesOnWithTheRun) {
+  engine(kStays);
+  const CommandResult result =
+      sh(node_command(port_, "--max_restarts=2") +
+         "node 0 2>zero & zero=$!; node 1 2>one & one=$!; there start1.0; there start1.1; "
+         "l=$(cat /proc/$zero/task/$zero/children); kill -KILL $l; wait $zero; node 0; a=$?; "
+         "wait $one; echo $?; exit $a");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "0\n");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "start2.0"));
+}
+
+TEST_F(Msrun, ANodeZeroThatDoesNotComeBackIsCodeThree) {
+  engine(kStays);
+  const CommandResult result =
+      sh(node_command(port_, "--max_restarts=2 --cluster_time_out=5") +
+         "node 0 2>zero & zero=$!; node 1 & one=$!; there start1.0; there start1.1; "
+         "l=$(cat /proc/$zero/task/$zero/children); kill -KILL $l; wait $zero; wait $one");
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("cannot reach the launcher of node 0"));
+}
+
+// A launcher that stands still closes no connection.
+TEST_F(Msrun, ALauncherThatStandsStillIsLost) {
+  engine(kStays);
+  const CommandResult result =
+      sh(node_command(port_, "--heartbeat_timeout=4") +
+         "node 0 & zero=$!; node 1 2>one & one=$!; there start1.0; there start1.1; "
+         "l=$(cat /proc/$one/task/$one/children); kill -STOP $l; wait $zero; a=$?; "
+         "kill -KILL $l; wait $one; exit $a");
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the launcher of node 1 has said nothing for 4 s"));
+}
+
+TEST_F(Msrun, AfterTheGraceNothingRuns) {
+  engine("trap '' TERM; touch ready; while :; do sleep 0.1; done");
+  const CommandResult result =
+      sh(page(1, "--grace=1") +
+         " & pid=$!; while ! [ -e ready ]; do sleep 0.05; done; kill -USR1 $pid; wait $pid");
+  EXPECT_EQ(result.code, 138);
+  EXPECT_THAT(result.err, HasSubstr("the time of --grace is over"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -182,6 +182,16 @@ TEST(ValidateRun, WhatIsKeptOfRecomputation) {
   EXPECT_THAT(with({}, "{mlp: ['0']}"), NamesNoEffect("recompute.exclude_op"));
 }
 
+TEST(ValidateRun, ARollbackNeedsCheckpoints) {
+  EXPECT_THAT(check_base(1, {"elastic.spike.factor=5", "elastic.spike.action=rollback",
+                             "checkpoint.enable_save=false"}),
+              HasError("elastic.spike.action", "checkpoint.enable_save"));
+  EXPECT_THAT(check_base(1, {"elastic.spike.factor=1"}),
+              HasError("elastic.spike.factor", "0 or more than 1"));
+  EXPECT_THAT(check_base(1, {"elastic.spike.factor=5", "checkpoint.enable_save=false"}),
+              testing::Not(HasError("elastic.spike.action", "")));
+}
+
 TEST(ValidateRun, Callbacks) {
   EXPECT_THAT(check_base(1, {"callbacks=[{type: MaxLogitsMonitor, step_interval: 5}]"}),
               HasNoErrors());

@@ -5,6 +5,11 @@ namespace tessera {
 std::vector<Field> observe_fields() {
   using OptionalInts = std::optional<std::vector<int64_t>>;
   return {
+      TESSERA_FIELD(monitor.replica_check_interval, kHonoured,
+                    "Every so many steps the copies of all weights are compared; where they differ "
+                    "the run ends with code 3, and goes on from its last checkpoint where a "
+                    "launcher starts it again. 0: only before a checkpoint is saved.")
+          .at_least(0),
       TESSERA_UNUSED_FIELD("monitor.health_checkpoint.embedding_local_norm_threshold", double,
                            "Not read; training.use_skip_step_on_nan skips steps."),
       TESSERA_UNUSED_FIELD("monitor.health_checkpoint.global_norm_skip_threshold", double,

@@ -70,6 +70,19 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(training.eval_iters, kHonoured,
                     "Global batches of an evaluation of each set; 0: the whole set.")
           .at_least(0),
+
+      TESSERA_FIELD(elastic.spike.factor, kHonoured,
+                    "A step whose gradient norm exceeds so many times the median of the last "
+                    "`window` norms updates nothing; 0: none does.")
+          .at_least(0),
+      TESSERA_FIELD(elastic.spike.window, kHonoured,
+                    "Steps that counted; before there are so many no norm is judged.")
+          .between(1, 1 << 20),
+      TESSERA_FIELD(elastic.spike.action, kHonoured,
+                    "skip: the run goes on with the next step. rollback: it goes back to its last "
+                    "whole checkpoint and leaves the samples of that step out; while there is "
+                    "none, it skips.")
+          .one_of("skip, rollback"),
   };
 }
 

@@ -16,6 +16,9 @@ struct MsrunFlags {
   std::string log_dir = ".";
   bool join = false;
   int cluster_time_out = 600;  // seconds
+  int max_restarts = 0;        // in an hour
+  int heartbeat_timeout = 10;  // seconds
+  int grace = 0;               // seconds after a signal; 0: no limit
   std::string bind_core = "False";
   std::string worker_log_name = "worker";
   std::optional<std::vector<int>> tail_worker_log;  // local workers; empty: all. Not given: rank 0
