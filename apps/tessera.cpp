@@ -26,7 +26,8 @@ std::vector<tessera::Command> all_commands() {
           tessera::parity_command(),          tessera::preprocess_command(),
           tessera::inspect_command(),         tessera::export_command(),
           tessera::convert_command(),         tessera::tokenize_command(),
-          tessera::train_tokenizer_command(), tessera::generate_command()};
+          tessera::train_tokenizer_command(), tessera::generate_command(),
+          tessera::evaluate_command()};
 }
 
 std::string help(const std::vector<tessera::Command>& commands) {

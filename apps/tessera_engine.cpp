@@ -64,6 +64,19 @@ int parity(const ParityFlags& flags) {
   return static_cast<int>(report.passed() ? ExitCode::kDone : ExitCode::kParity);
 }
 
+int evaluate(const EvaluateFlags& flags) {
+  const WorldOfProcess world = world_of_process(flags.ranks);
+  RunOptions options;
+  options.worker = world.worker;
+  options.secret = JobSecret::of(process_environment());
+  options.thread_ranks = world.worker ? 1 : world.world;
+  const Config config = checked_config(flags, world.world);
+  const std::vector<EvalMetrics> found = run_evaluation(config, options);
+  if (!world.reports_for_all()) return static_cast<int>(ExitCode::kDone);
+  print_result(flags.json ? json_object(found) : console_lines(found));
+  return static_cast<int>(ExitCode::kDone);
+}
+
 int export_checkpoint(const ExportFlags& flags) {
   HfExportOptions options;
   options.checkpoint = flags.checkpoint;
@@ -157,6 +170,7 @@ int engine_main(const std::vector<std::string>& arguments) {
                                       arguments.end());
   if (name == "train") return run_command(name, rest, train);
   if (name == "parity") return run_command(name, rest, parity);
+  if (name == "evaluate") return run_command(name, rest, evaluate);
   if (name == "export") return run_command(name, rest, export_checkpoint);
   if (name == "generate") return run_command(name, rest, generate_texts);
   if (name == "inspect") return run_command(name, rest, inspect);

@@ -22,6 +22,7 @@ Command plan_command();
 Command parity_command();
 Command preprocess_command();
 Command inspect_command();
+Command evaluate_command();
 Command export_command();
 Command generate_command();
 Command convert_command();

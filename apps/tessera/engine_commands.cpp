@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 
 #include "apps/tessera/commands.h"
@@ -81,6 +82,41 @@ Command parity_command() {
       "  tessera parity --config x.yaml --ranks 8 --steps 10 --json\n"
       "  tessera parity --config x.yaml --ranks 8 --plant 'scale_gradient:layer 1'",
       [flags]() -> int { parity(*flags); }};
+}
+
+// Where the weights are, as the file would say it.
+void take_weights(EvaluateFlags& flags) {
+  if (!flags.model.empty() && !flags.checkpoint.empty()) {
+    throw ConfigError("--model and --checkpoint: one of them");
+  }
+  std::string path = flags.model.empty() ? flags.checkpoint : flags.model;
+  if (path.empty()) return;
+  path = std::filesystem::absolute(path).string();
+  std::string quoted;
+  for (const char c : path) quoted += c == '\'' ? "''" : std::string(1, c);
+  flags.overrides.push_back("checkpoint.load_path='" + quoted + "'");
+  flags.model.clear();
+  flags.checkpoint.clear();
+}
+
+int evaluate(EvaluateFlags flags) {
+  take_weights(flags);
+  // An evaluation goes over the sets once, whatever the file asks of a training.
+  flags.overrides.emplace_back("training.eval_interval=1");
+  flags.overrides.emplace_back("checkpoint.enable_save=false");
+  flags.overrides.emplace_back("checkpoint.resume=never");
+  const WorldOfProcess world = world_of_process(flags.ranks);
+  check_before_engine(flags.config, flags.overrides, world);
+  become_engine_of("evaluate", flags, world);
+}
+
+Command evaluate_command() {
+  const auto flags = std::make_shared<EvaluateFlags>();
+  return {"evaluate", "the loss of a model on the sets of eval_dataset", flags_of(*flags),
+          "Examples:\n"
+          "  tessera evaluate --config run.yaml --model FOLDER\n"
+          "  tessera evaluate --config run.yaml --checkpoint output/checkpoint --ranks 8 --json",
+          [flags] { return evaluate(*flags); }};
 }
 
 Command export_command() {

@@ -146,17 +146,19 @@ std::string json_object(const EvalMetrics& e) {
                 e.seconds);
 }
 
-namespace {
-
-std::string json_evaluations(const StepMetrics& m) {
+std::string json_object(const std::vector<EvalMetrics>& evaluations) {
   std::string sets;
-  for (const EvalMetrics& e : m.evaluations) {
+  for (const EvalMetrics& e : evaluations) {
     sets += (sets.empty() ? "\"" : ", \"") + e.name + "\": " + json_object(e);
   }
-  return sets.empty() ? "" : ", \"eval\": {" + sets + "}";
+  return "{" + sets + "}";
 }
 
-}  // namespace
+std::string console_lines(const std::vector<EvalMetrics>& evaluations) {
+  std::string lines;
+  for (const EvalMetrics& e : evaluations) lines += console_line(e) + "\n";
+  return lines;
+}
 
 std::string json_line(const StepMetrics& m) {
   return format(
@@ -169,7 +171,7 @@ std::string json_line(const StepMetrics& m) {
          json_number("mtp_1_loss", m.mtp_loss) + json_number("aux_loss", m.aux_loss) +
          json_number("load_balancing_loss", m.load_balancing_loss) +
          json_number("z_loss", m.z_loss) + json_skipped(m) + json_max_logits(m) +
-         json_evaluations(m) +
+         (m.evaluations.empty() ? "" : ", \"eval\": " + json_object(m.evaluations)) +
          (m.train_state.empty() ? "" : ", \"train_state\": " + m.train_state) + json_memory(m) +
          json_experts(m) + "}";
 }
@@ -216,7 +218,7 @@ void MetricsWriter::write(const StepMetrics& metrics) {
   ++written_;
   const std::string clear = terminal_ ? "\r\033[K" : "";
   std::printf("%s%s\n", clear.c_str(), console_line(metrics, steps_).c_str());
-  for (const EvalMetrics& e : metrics.evaluations) std::printf("%s\n", console_line(e).c_str());
+  std::fputs(console_lines(metrics.evaluations).c_str(), stdout);
   if (terminal_ && metrics.step < steps_) {
     const double left =
         seconds_ / static_cast<double>(written_) * static_cast<double>(steps_ - metrics.step);

@@ -67,6 +67,10 @@ std::string console_line(const StepMetrics& metrics, int64_t steps);
 /// One object, numbers with 17 significant digits.
 std::string json_line(const StepMetrics& metrics);
 
+/// {"valid": {...}}, and a line for each.
+std::string json_object(const std::vector<EvalMetrics>& evaluations);
+std::string console_lines(const std::vector<EvalMetrics>& evaluations);
+
 /// `{ eval valid: loss:   5.123456, perplexity: ... }`
 std::string console_line(const EvalMetrics& evaluation);
 /// {"loss": ..., "perplexity": ..., "bits_per_byte": ..., "tokens": ..., "samples": ..., "seconds":

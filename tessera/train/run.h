@@ -8,6 +8,7 @@
 #include "tessera/config/config.h"
 #include "tessera/launcher/restarts.h"
 #include "tessera/train/faults.h"
+#include "tessera/train/metrics.h"
 #include "tessera/train/run_world.h"
 
 namespace tessera {
@@ -21,5 +22,9 @@ struct RunOptions : WorldOptions {
 /// Trains by the file. Returns 0, or 128 + the signal that ended it early (SIGINT, SIGTERM: the
 /// current step is finished first). Throws what went wrong.
 int run_training(const Config& config, const RunOptions& options);
+
+/// The loss of the model at checkpoint.load_path on every set of eval_dataset, on the layout of the
+/// file. The same on every rank. Throws what went wrong.
+std::vector<EvalMetrics> run_evaluation(const Config& config, const WorldOptions& options);
 
 }  // namespace tessera

@@ -282,8 +282,8 @@ std::vector<EvalMetrics> Trainer::evaluate(int64_t step) {
   const TimelineSpan span(options_.timeline, "evaluate");
   std::vector<EvalMetrics> found;
   for (const Evaluation& evaluation : evaluations_) {
-    found.push_back(evaluation.run(
-        *pipeline_, [this](int64_t batch) { begin(RankWork::kEvaluates, batch); }));
+    found.push_back(
+        evaluation.run(*pipeline_, [this](int64_t batch) { begin(RankWork::kEvaluates, batch); }));
   }
   return found;
 }

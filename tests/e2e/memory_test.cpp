@@ -295,6 +295,21 @@ INSTANTIATE_TEST_SUITE_P(
                      "recompute.full_recompute_layer=[0-3]"}}}),
     [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
 
+// What the other families have of their own: windows, caps, sinks, norms elsewhere, biases of
+// experts, wide norms of q and k, pairs of neighbours.
+const auto kOne = Layout{"one", 1, {local_batch(8)}};
+const auto kTwo = Layout{"tp2", 2, {tp(2), local_batch(8)}};
+INSTANTIATE_TEST_SUITE_P(
+    Families, PlannedActivations,
+    testing::Values(PlannedRun{"mistral_window64", kOne}, PlannedRun{"phi3_64", kOne},
+                    PlannedRun{"olmo2_64", kOne}, PlannedRun{"olmo2_64", kTwo},
+                    PlannedRun{"gemma2_64", kOne}, PlannedRun{"gemma2_64", kTwo},
+                    PlannedRun{"gemma3_64", kOne}, PlannedRun{"gemma3_64", kTwo},
+                    PlannedRun{"glm4_64", kOne}, PlannedRun{"glm4_64", kTwo},
+                    PlannedRun{"glm4_moe64", {"one", 1, {local_batch(8), kRouter}}},
+                    PlannedRun{"gpt_oss64", {"one", 1, {local_batch(8), kRouter}}}),
+    [](const auto& info) { return info.param.file + "_" + info.param.layout.name; });
+
 // --- how it falls with the degrees
 // ----------------------------------------------------------------
 

@@ -77,6 +77,25 @@ std::vector<Flag> flags_of(ParityFlags& flags) {
   };
 }
 
+std::vector<Flag> flags_of(EvaluateFlags& flags) {
+  return {
+      config_flag(flags.config),
+      ranks_flag(flags),
+      override_flag(flags.overrides),
+      {.name = "--model",
+       .value = "FOLDER",
+       .help = "a Hugging Face folder; without it and --checkpoint: the file's load_path",
+       .target = &flags.model,
+       .path = true},
+      {.name = "--checkpoint",
+       .value = "FOLDER",
+       .help = "a checkpoint, or the folder of several: what its pointer names",
+       .target = &flags.checkpoint,
+       .path = true},
+      {.name = "--json", .help = "writes one JSON object", .target = &flags.json},
+  };
+}
+
 std::vector<Flag> flags_of(ExportFlags& flags) {
   return {
       {.name = "--checkpoint",

@@ -26,6 +26,13 @@ struct ParityFlags : RunFlags {
   bool json = false;
 };
 
+/// Of evaluate. The weights are those of model or checkpoint, if given, else of the file.
+struct EvaluateFlags : RunFlags {
+  std::string model;
+  std::string checkpoint;
+  bool json = false;
+};
+
 struct ExportFlags {
   std::string checkpoint;
   std::string output;
@@ -69,6 +76,7 @@ Flag config_flag(std::string& config);
 Flag override_flag(std::vector<std::string>& overrides);
 std::vector<Flag> flags_of(TrainFlags& flags);
 std::vector<Flag> flags_of(ParityFlags& flags);
+std::vector<Flag> flags_of(EvaluateFlags& flags);
 std::vector<Flag> flags_of(ExportFlags& flags);
 std::vector<Flag> flags_of(InspectFlags& flags);
 std::vector<Flag> flags_of(GenerateFlags& flags);
