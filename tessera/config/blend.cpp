@@ -59,8 +59,6 @@ std::vector<double> parse_split(const std::string& split, std::string& problem) 
     problem = "must hold one to three numbers, as \"90,5,5\"";
   } else if (std::ranges::any_of(parts, [](double part) { return part < 0; })) {
     problem = "must not hold a negative part";
-  } else if (!(parts.front() > 0)) {
-    problem = "must leave something for training, the first part";
   }
   return parts;
 }

@@ -54,7 +54,8 @@ Config evaluated_as_training(const Config& config, const EvalDatasetConfig& set)
     data.valid_data_path.reset();
   }
   data.test_data_path.reset();
-  if (data.data_path && !data.split) data.split = "0,1,0";
+  // Without a split of its own a file is read whole.
+  if (data.data_path && !data.split) std::swap(data.data_path, data.train_data_path);
   return result;
 }
 

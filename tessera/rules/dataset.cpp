@@ -53,7 +53,10 @@ void check_sources(Checker& check) {
     check.error(split, "excludes train_data_path");
   } else if (d.split) {
     std::string problem;
-    parse_split(*d.split, problem);
+    const std::vector<double> parts = parse_split(*d.split, problem);
+    if (problem.empty() && !(parts.front() > 0)) {
+      problem = "must leave something for training, the first part";
+    }
     if (!problem.empty()) check.error(split, problem);
   }
 }

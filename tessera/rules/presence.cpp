@@ -50,8 +50,9 @@ void check_eval_files(const Config& config, size_t item, const Provenance& prove
       const std::string missing = missing_at(prefix);
       if (missing.empty()) continue;
       Issue issue;
-      issue.field = eval_path(config.eval_dataset, item, provenance) + ".dataloader.config." +
-                    (data.data_path ? "data_path" : "train_data_path");
+      issue.field =
+          eval_path(config.eval_dataset, item, provenance) + ".dataloader.config." +
+          (config.eval_dataset[item].dataloader.config.data_path ? "data_path" : "valid_data_path");
       const auto place = provenance.find(issue.field);
       issue.source = place != provenance.end() ? place->second : provenance.at("");
       issue.value = prefix;

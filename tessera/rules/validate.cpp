@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/config/blend.h"
 #include "tessera/config/cpu_features.h"
 #include "tessera/config/optimizer_kind.h"
 #include "tessera/layout/training_data.h"
@@ -61,7 +62,18 @@ void name_what_has_no_effect(Checker& check) {
 void check_eval_set(const Checker& check, const EvalDatasetConfig& set, const std::string& path,
                     const Provenance& provenance, std::vector<Issue>& issues) {
   constexpr std::string_view kTrain = "train_dataset.";
-  const Config as_training = evaluated_as_training(check.config, set);
+  Config as_training = evaluated_as_training(check.config, set);
+  DatasetConfig& data = as_training.train_dataset.dataloader.config;
+  // Of its own split a set takes the second part, and may leave nothing to the first.
+  std::string problem;
+  const std::vector<double> parts = parse_split(data.split.value_or("1"), problem);
+  if (data.split && problem.empty()) {
+    if (parts.size() < 2 || !(parts[1] > 0)) {
+      problem = "leaves nothing for validation, the second part";
+    } else {
+      data.split = "1";
+    }
+  }
   Provenance own_places;
   for (const auto& [key, source] : provenance) {
     if (!key.starts_with(kTrain)) own_places[key] = source;
@@ -73,6 +85,7 @@ void check_eval_set(const Checker& check, const EvalDatasetConfig& set, const st
   Checker own(as_training, own_places, found, check.families, check.optimizers);
   own.model_ok = check.model_ok;
   check_dataset(own);
+  if (data.split && !problem.empty()) own.error("train_dataset.dataloader.config.split", problem);
   for (Issue& issue : found) {
     if (issue.field == "model.seq_length") {
       issue.field = path + ".dataloader.config.seq_length";

@@ -79,6 +79,8 @@ EvalMetrics Evaluation::run(PipelineRuntime& pipeline,
   const auto start = std::chrono::steady_clock::now();
   const int64_t unit = options_.batch_degree * options_.local_batch_size;
   int64_t end = set_.source->size();
+  const std::vector<int64_t>& sizes = set_.config.dataloader.sizes;
+  if (sizes.size() > 1 && sizes[1] > 0) end = std::min(end, sizes[1]);
   if (config_.training.eval_iters > 0) {
     end = std::min(end, config_.training.eval_iters * unit * options_.micro_batches);
   }

@@ -116,7 +116,9 @@ TEST(Evaluation, MovesNothing) {
       {"llama_sgd64", 2, {"model.hidden_dropout=0.2", shard(2), local_batch(2)}},
       {"llama_sgd64", 2, pp(2, 2) + Sets{"model.hidden_dropout=0.2", local_batch(2)}},
       {"qwen3_moe64", 2, {"parallelism.expert_parallel=2", shard(2), local_batch(2)}},
-      {"deepseek_v3_64", 2, {tp(2), local_batch(4), "recompute.mode=full"}},
+      {"deepseek_v3_64",
+       2,
+       {tp(2), local_batch(4), "recompute.mode=full", "recompute.full_recompute_layer=[0-3]"}},
   };
   for (const Run& r : runs) {
     const Sets set = r.set + Sets{"training.steps=3"};
@@ -169,7 +171,7 @@ TEST(Evaluation, OfAFolderIsThatOfItsCheckpoint) {
       kEvery + Sets{same_data("llama_sgd64", 20), "training.steps=1", "checkpoint.enable_save=true",
                     "checkpoint.save_path='" + folder.path().string() + "'",
                     "lr_scheduler.learning_rate=0"};
-  const Config config = load_case("llama_sgd64", set, 1);
+  const Config config = load_case("llama_sgd64", set + Sets{local_batch(4)}, 1);
   const double trained = run(config, 1, 1)->steps.at(0).evaluations.at(0).loss;
   EXPECT_EQ(run_evaluation(config, {}).at(0).loss, trained);
   Config of_checkpoint = config;

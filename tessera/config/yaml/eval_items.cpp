@@ -49,7 +49,7 @@ bool is_name(const std::string& text) {
 
 class Taker {
  public:
-  Taker(const Value& train, std::vector<Issue>& issues) : train_(train), issues_(issues) {}
+  Taker(Value train, std::vector<Issue>& issues) : train_(std::move(train)), issues_(issues) {}
 
   void take(const Value& value, const std::string& path, const std::string& standard_name) {
     if (value.kind != Value::Kind::kMap) {
@@ -89,7 +89,7 @@ class Taker {
     issues_.push_back(std::move(issue));
   }
 
-  const Value& train_;
+  Value train_;
   std::vector<Issue>& issues_;
   std::vector<EvalItem> items_;
 };
