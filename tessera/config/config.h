@@ -213,8 +213,8 @@ struct InferenceConfig {
   int64_t batch_size = 8;
   std::string output = "inference_result.jsonl";
   std::vector<PromptRecord> input_data;  // a text alone may be the path of a file
-  double temperature = 0.0;  // 0: greedy
-  int64_t top_k = 0;         // 0: all
+  double temperature = 0.0;              // 0: greedy
+  int64_t top_k = 0;                     // 0: all
   double top_p = 1.0;
   double min_p = 0.0;
   double repetition_penalty = 1.0;
