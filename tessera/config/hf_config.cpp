@@ -7,6 +7,7 @@
 
 #include "tessera/base/lfs_pointer.h"
 #include "tessera/config/fields/key_groups.h"
+#include "tessera/config/published_keys.h"
 
 namespace tessera {
 namespace {
@@ -130,6 +131,21 @@ void collect(const HfConfig& hf, std::string_view section, const Value& map,
   }
 }
 
+// What a file asks for and nothing here knows would be left out in silence.
+void refuse_unknown(const HfConfig& hf, std::vector<Issue>& issues) {
+  if (!hf.family) return;
+  for (const Value::Entry& entry : hf.document.entries) {
+    const std::string path = "model." + canonical_key("model", entry.key);
+    if (check_published_key(entry, issues) || has_no_effect(entry.key) || entry.value.is_null() ||
+        (find_field(path) != nullptr && is_wanted(path, hf.family.get()))) {
+      continue;
+    }
+    report(issues, entry.value, entry.key,
+           "is no key of " + hf.model_type +
+               " that is known here: what it asks for would be left out");
+  }
+}
+
 std::string model_type_of(const Value& document, const FamilyTable& families,
                           const std::string& otherwise) {
   if (const Value* type = document.find("model_type"); type && !type->text.empty()) {
@@ -175,6 +191,7 @@ std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const Fam
   }
   hf->family = families.find(hf->model_type);
   refuse_foreign(hf->document, issues);
+  refuse_unknown(*hf, issues);
   collect(*hf, "model", hf->document, hf->keys, issues);
 
   const std::vector<FieldText> implied =
