@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/base/error.h"
 #include "tessera/base/log.h"
 
 namespace tessera {
@@ -84,7 +85,11 @@ class Starts {
     const EarlierStart earlier{place_.job_id, place_.generation, is_node_0()};
     std::unique_ptr<PortClaim> claim = std::move(place_.claim);
     place_.link.reset();
-    place_ = plan_.meet(earlier, std::move(claim));
+    try {
+      place_ = plan_.meet(earlier, std::move(claim));
+    } catch (const CommError& error) {
+      throw CommError(error.what() + ("\n" + report(restarts_)));
+    }
     restarts_.back().generation = place_.generation;
   }
 

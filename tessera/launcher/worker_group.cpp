@@ -149,15 +149,9 @@ class Group {
       if (running.ended || !running.page || running.page->first_step() == 0) continue;
       if (running.page->work() == RankWork::kSaves || !running.page->waits().empty()) continue;
       if (running.page->time_in_work() < options_.standstill) continue;
-      RankState state;
-      state.step = running.page->step();
-      state.work = running.page->work_text();
-      if (is_stopped(running.pid)) state.life = RankState::Life::kStopped;
-      failure_ =
-          WorkerFailure{running.worker->rank, static_cast<int>(ExitCode::kComm),
-                        "rank " + std::to_string(running.worker->rank) + " " + life_text(state) +
-                            log_text(*running.worker) + stack_text(running.pid),
-                        true};
+      const int rank = running.worker->rank;
+      failure_ = WorkerFailure{rank, static_cast<int>(ExitCode::kComm),
+                               report({rank, true, {}, false}, states()), true};
       if (link_ != nullptr) link_->send_failure(*failure_);
       settle();
       return;

@@ -5,6 +5,7 @@
 #include "tessera/base/error.h"
 #include "tessera/launcher/flags/msrun_flags.h"
 #include "tessera/launcher/flags/script_arguments.h"
+#include "tessera/launcher/restarts.h"
 #include "tessera/launcher/worker_environment.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
@@ -31,11 +32,13 @@ void read_environment(std::string_view input) {
     const size_t equals = line.find('=');
     if (equals != std::string::npos) variables[line.substr(0, equals)] = line.substr(equals + 1);
   }
+  const Environment environment = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
   try {
-    read_worker_environment([&](const std::string& name) -> std::optional<std::string> {
-      const auto found = variables.find(name);
-      return found == variables.end() ? std::nullopt : std::optional(found->second);
-    });
+    restarts_of(environment);
+    read_worker_environment(environment);
   } catch (const ConfigError&) {
   }
 }
