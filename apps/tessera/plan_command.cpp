@@ -7,7 +7,9 @@
 #include "tessera/base/log.h"
 #include "tessera/launcher/flags/engine_flags.h"
 #include "tessera/launcher/preflight.h"
+#include "tessera/planner/machine/machine_file.h"
 #include "tessera/planner/plan.h"
+#include "tessera/planner/seconds/seconds_plan.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +53,8 @@ struct PlanFlags {
   std::vector<std::string> overrides;
   bool json = false;
   std::string svg;
+  std::vector<std::string> machine;
+  bool processes = false;
 };
 
 int plan(const PlanFlags& flags) {
@@ -64,7 +68,11 @@ int plan(const PlanFlags& flags) {
   }
   report_or_throw(checked, flags.config);
   if (!flags.svg.empty()) write_or_throw(flags.svg, pipeline_svg(checked.config, flags.ranks));
-  const Plan result = make_plan(checked.config, flags.ranks, /*processes=*/false, checked.data);
+  Plan result = make_plan(checked.config, flags.ranks, flags.processes, checked.data);
+  const std::optional<Machine> machine = find_machine(flags.machine);
+  if (machine && !result.model_type.empty()) {
+    result.seconds = plan_seconds(checked.config, flags.ranks, *machine, flags.processes);
+  }
   print_result(flags.json ? to_json(result) : to_text(result));
   return 0;
 }
@@ -90,12 +98,22 @@ Command plan_command() {
             .value = "FILE",
             .help = "writes the timeline of the pipeline to this file",
             .target = &flags->svg,
-            .path = true}},
+            .path = true},
+           {.name = "--machine",
+            .value = "FILE",
+            .help = "what the machine does in a second (tessera calibrate, or one of machines/); "
+                    "a later file replaces parts of an earlier one",
+            .target = &flags->machine,
+            .path = true},
+           {.name = "--processes",
+            .help = "ranks that share a host are processes, not threads",
+            .target = &flags->processes}},
           "Token files or a device that are not there are warnings: a plan needs neither.\n\n"
           "Examples:\n"
           "  tessera plan --config configs/hsdp.yaml --ranks 16\n"
           "  tessera plan --config configs/pp_list.yaml --ranks 8 --svg pipeline.svg\n"
-          "  tessera plan --config x.yaml --ranks 8 --set parallelism.tensor_parallel=2 --json",
+          "  tessera plan --config x.yaml --ranks 8 --set parallelism.tensor_parallel=2 --json\n"
+          "  tessera plan --config x.yaml --ranks 64 --machine machines/h100_sxm.yaml",
           [flags] { return plan(*flags); }};
 }
 

@@ -23,6 +23,8 @@ class CallTapes {
   /// Of the call of a unit, which may use weights of others: a head that of the embedding, a layer
   /// for multi-token prediction both. A unit that only holds a copy has no call.
   CallMemory measure(const ModelUnit& unit) const;
+  /// What the same call has to do.
+  CallWork work(const ModelUnit& unit) const;
 
   /// Of the arrays of one micro-batch that every call reads, and of its rotary tables, which are
   /// made with its first forward.
@@ -32,6 +34,9 @@ class CallTapes {
  private:
   using Tensor = ActivationTape::Tensor;
 
+  ActivationTape begin(const ModelUnit& unit) const;
+  Tensor record(ActivationTape& tape, const ModelUnit& unit) const;
+  bool runs_again(const ModelUnit& unit) const;
   Tensor embedding(ActivationTape& tape) const;
   Tensor layer(ActivationTape& tape, int64_t index, Tensor x) const;
   Tensor head(ActivationTape& tape, Tensor x) const;
