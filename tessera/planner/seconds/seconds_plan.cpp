@@ -20,10 +20,6 @@
 #include "tessera/schedule/make_schedule.h"
 
 namespace tessera {
-namespace {
-
-// How much slower a rank computes while `computing` of `world` ranks do: each has the threads of
-// its share of the cores, and no more when others wait.
 double slow_down(const Machine& machine, int64_t computing, int64_t world) {
   if (machine.devices || machine.sharing.points.empty()) return 1.0;
   const int64_t least = std::min(world, std::max<int64_t>(1, machine.cores));
@@ -31,8 +27,6 @@ double slow_down(const Machine& machine, int64_t computing, int64_t world) {
   const Curve::Point& last = machine.sharing.points.back();
   return at <= last.at ? machine.sharing(at) : last.value * at / last.at;
 }
-
-}  // namespace
 
 SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
                          bool processes) {

@@ -28,4 +28,8 @@ struct SecondsPlan {
 SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
                          bool processes);
 
+/// How much slower a rank computes while `computing` of `world` ranks do: where they share cores,
+/// each has the threads of its share, and no more when others wait.
+double slow_down(const Machine& machine, int64_t computing, int64_t world);
+
 }  // namespace tessera

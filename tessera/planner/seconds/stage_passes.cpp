@@ -60,7 +60,7 @@ StagePasses::StagePasses(const Config& config, const ParallelDims& dims, const B
     }
     if (unit.uses_embedding) made.gather += copied;
     made.head = unit.kind == ModelUnit::Kind::kHead;
-    const CallWork work = tapes.work(unit);
+    const CallWork& work = tapes.work(unit);
     made.forward = seconds.of(work.forward);
     made.backward = seconds.of(work.backward);
     for (const auto* list : {&work.forward, &work.backward}) {

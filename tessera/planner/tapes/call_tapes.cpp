@@ -200,16 +200,37 @@ bool CallTapes::runs_again(const ModelUnit& unit) const {
   return unit.kind == ModelUnit::Kind::kLayer && recompute_.whole(unit.layer);
 }
 
-CallMemory CallTapes::measure(const ModelUnit& unit) const {
-  ActivationTape tape = begin(unit);
-  const Tensor out = record(tape, unit);
-  return tape.measure(out, runs_again(unit));
+CallTapes::Key CallTapes::key_of(const ModelUnit& unit) const {
+  if (unit.kind != ModelUnit::Kind::kLayer) return {static_cast<int64_t>(unit.kind)};
+  // What is recomputed by parts differs from layer to layer.
+  const RecomputeConfig& r = config_.recompute;
+  const bool by_parts = r.mode == "select" || r.exclude_op || config_.recompute_comm.enable;
+  return {static_cast<int64_t>(unit.kind),
+          unit.layer < model_.num_hidden_layers ? 0 : 1,
+          model_.is_moe_layer(unit.layer) ? 1 : 0,
+          model_.window_of(unit.layer),
+          runs_again(unit) ? 1 : 0,
+          by_parts ? unit.layer : -1};
 }
 
-CallWork CallTapes::work(const ModelUnit& unit) const {
-  ActivationTape tape = begin(unit);
-  record(tape, unit);
-  return tape.work(runs_again(unit));
+CallMemory CallTapes::measure(const ModelUnit& unit) const {
+  const auto [found, is_new] = measured_.try_emplace(key_of(unit));
+  if (is_new) {
+    ActivationTape tape = begin(unit);
+    const Tensor out = record(tape, unit);
+    found->second = tape.measure(out, runs_again(unit));
+  }
+  return found->second;
+}
+
+const CallWork& CallTapes::work(const ModelUnit& unit) const {
+  const auto [found, is_new] = works_.try_emplace(key_of(unit));
+  if (is_new) {
+    ActivationTape tape = begin(unit);
+    record(tape, unit);
+    found->second = tape.work(runs_again(unit));
+  }
+  return found->second;
 }
 
 }  // namespace tessera
