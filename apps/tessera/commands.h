@@ -23,6 +23,7 @@ Command parity_command();
 Command preprocess_command();
 Command inspect_command();
 Command export_command();
+Command calibrate_command();
 Command generate_command();
 Command convert_command();
 Command tokenize_command();

@@ -91,7 +91,8 @@ std::string calibrate(const CalibrateOptions& options) {
   const fs::path folder = fs::absolute(output).parent_path();
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw ConfigError("cannot make the folder " + folder.string() + ": " + error.message());
+  if (error)
+    throw ConfigError("cannot make the folder " + folder.string() + ": " + error.message());
   const fs::path temporary = folder / ("calibrate_" + std::to_string(getpid()));
   fs::create_directories(temporary);
 
@@ -99,8 +100,8 @@ std::string calibrate(const CalibrateOptions& options) {
   Machine machine = measure_machine(usable_cores(own_host_facts(0)));
   machine.host = host_identity();
   machine.name = machine.host;
-  machine.memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                   static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  machine.memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   for (const int ranks : {2, 4, 8}) {
     const std::vector<CollectiveTimes> rows = among_processes(ranks, temporary);
     machine.collectives.insert(machine.collectives.end(), rows.begin(), rows.end());

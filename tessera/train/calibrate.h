@@ -11,8 +11,8 @@
 namespace tessera {
 
 struct CalibrateOptions {
-  std::string output;          // the machine file to write; empty: the default place
-  std::string worker_result;   // of a worker: where it writes what rank 0 measured
+  std::string output;                       // the machine file to write; empty: the default place
+  std::string worker_result;                // of a worker: where it writes what rank 0 measured
   std::optional<WorkerEnvironment> worker;  // one of the processes that this program starts
 };
 

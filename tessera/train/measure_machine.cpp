@@ -23,8 +23,7 @@ double seconds_of(const std::function<void()>& call, double budget = 0.25) {
   call();
   std::vector<double> all;
   const auto begin = Clock::now();
-  while (all.size() < 3 ||
-         std::chrono::duration<double>(Clock::now() - begin).count() < budget) {
+  while (all.size() < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < budget) {
     const auto start = Clock::now();
     call();
     all.push_back(std::chrono::duration<double>(Clock::now() - start).count());
@@ -68,8 +67,7 @@ ComputeRates rates_of(at::ScalarType type) {
   const at::Tensor dq = at::empty_like(q, wide), dk = at::empty_like(k, wide),
                    dv = at::empty_like(v, wide);
   const double pairs = 2.0 * kHeads * kSize * (kLength * (kLength + 1) / 2);
-  rates.attention =
-      2 * pairs / seconds_of([&] { flash_forward(q, k, v, scores, {}); });
+  rates.attention = 2 * pairs / seconds_of([&] { flash_forward(q, k, v, scores, {}); });
   rates.attention_back = 5 * pairs / seconds_of([&] {
                            flash_backward(grad, q, k, v, result.out, result.lse, scores, {}, dq, dk,
                                           dv, /*add=*/false);

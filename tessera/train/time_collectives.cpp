@@ -28,20 +28,20 @@ std::vector<Case> cases(const ProcessGroup& group, int64_t bytes) {
   const double others = all * (n - 1) / n;
   const std::vector<int64_t> splits(static_cast<size_t>(n), elements / n);
   const int next = (group.rank() + 1) % n, before = (group.rank() + n - 1) % n;
-  return {{"all_gather", others, [=, &group] { group.all_gather({full}, {part}).wait(); }},
-          {"reduce_scatter", others, [=, &group] { group.reduce_scatter({part}, {full}).wait(); }},
-          {"all_reduce", 2 * others,
-           [=, &group] {
-             full.fill_(1);  // else the sums grow without end
-             group.all_reduce({full}).wait();
-           }},
-          {"all_to_all", others,
-           [=, &group] { group.all_to_all(other, full, splits, splits).wait(); }},
-          {"send", all, [=, &group] {
-             Work sent = group.send(full, next, 0);
-             group.recv(other, before, 0).wait();
-             sent.wait();
-           }}};
+  return {
+      {"all_gather", others, [=, &group] { group.all_gather({full}, {part}).wait(); }},
+      {"reduce_scatter", others, [=, &group] { group.reduce_scatter({part}, {full}).wait(); }},
+      {"all_reduce", 2 * others,
+       [=, &group] {
+         full.fill_(1);  // else the sums grow without end
+         group.all_reduce({full}).wait();
+       }},
+      {"all_to_all", others, [=, &group] { group.all_to_all(other, full, splits, splits).wait(); }},
+      {"send", all, [=, &group] {
+         Work sent = group.send(full, next, 0);
+         group.recv(other, before, 0).wait();
+         sent.wait();
+       }}};
 }
 
 }  // namespace

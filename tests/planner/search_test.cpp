@@ -138,7 +138,7 @@ TEST(Search, WithoutALayoutThatFitsTheMemoryAndTheChangeAreNamed) {
 
 TEST(Search, ABatchThatNoSplitDividesIsNamed) {
   SearchOptions options;
-  options.world = 7;
+  options.world = 11;
   try {
     search_layouts(load("hsdp", {"training.global_batch_size=3"}), profile("h100_sxm"), options);
     FAIL();

@@ -24,10 +24,12 @@ Config with_layout(const Config& config, const LayoutChoice& choice, double head
   if (choice.pp > 1) {
     const int64_t layers = config.model.num_hidden_layers;
     LayersPerStage list;
-    if (choice.light_ends) {
+    list.is_auto = layers < choice.pp * choice.chunks;  // the rules refuse it by name
+    if (choice.light_ends && !list.is_auto) {
       list.stages = suggest_balanced_layers(layers, choice.pp, choice.chunks, 0.0, head_layers);
     }
-    if (list.stages.empty()) list.stages = balanced_layers(layers, choice.pp, choice.chunks);
+    if (list.stages.empty() && !list.is_auto)
+      list.stages = balanced_layers(layers, choice.pp, choice.chunks);
     p.pipeline_parallel_layers_per_stage = list;
   }
   p.expert_parallel = choice.ep;

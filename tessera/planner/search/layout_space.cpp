@@ -56,7 +56,7 @@ LayoutSpace::LayoutSpace(const Config& config, int64_t world, int64_t node_ranks
 
 bool LayoutSpace::legal(const LayoutChoice& part) {
   Config made = with_layout(bare_, part, 0.0, node_);
-  made.training.global_batch_size = part.data_parallel();
+  made.training.global_batch_size = part.data_parallel() * part.local_batch;
   const std::string rule = broken_rule(made, part.world);
   if (!rule.empty()) ++refused_[rule];
   return rule.empty();
@@ -67,6 +67,7 @@ void LayoutSpace::add_grid(int64_t tp, int64_t cp) {
   part.tp = tp;
   part.cp = cp;
   part.world = tp * cp;
+  part.local_batch = tp;  // with fewer samples, tp may not divide the tokens: that is asked later
   if (legal(part)) grids_.push_back(part);
   if (cp == 1) return;
   part.method = "ulysses";
@@ -93,6 +94,7 @@ std::vector<LayoutChoice> LayoutSpace::with(const LayoutChoice& grid, const Layo
     made.ep = expert.ep;
     made.by_node = expert.by_node;
     made.local_batch = local;
+    if (local * config_.model.seq_length / grid.cp % grid.tp != 0) continue;
     for (const int64_t shard : divisors(dp)) {
       if (shard * made.cp * made.tp % made.ep != 0) continue;
       made.dp_shard = shard;
