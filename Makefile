@@ -8,6 +8,7 @@
 #   make chaos      a run that is hit by random faults beside one that is not: the same losses; FAULTS=30  SEED=1
 #   make bench      tokens per second and memory of the cases in benchmarks/, as a table
 #                   PEER=DIR: beside a peer, in turns; CASES=a,b  ROUNDS=3  RANKS=threads,processes  RESULTS=FILE
+#   make plan-check predicted seconds of a step beside measured ones (tessera calibrate first), and published tables
 #   make benchmarks programs that measure kernels, collectives, pipelines, checkpoints
 #   make check      format, floors, tests
 #   make install PREFIX=/usr/local
@@ -20,7 +21,7 @@ export PYTHON ?= python3
 JOBS ?= $(shell tools/jobs.sh)
 BUILD := build/$(PRESET)
 
-.PHONY: build all test matrix fuzz chaos train bench benchmarks check format install clean
+.PHONY: build all test matrix fuzz chaos train bench plan-check benchmarks check format install clean
 
 build: $(BUILD)/.configured
 	@ninja -C $(BUILD) -j $(JOBS) --quiet programs
@@ -54,6 +55,12 @@ bench: build
 	@$(PYTHON) benchmarks/bench.py run --programs $(BUILD)/bin $(if $(PEER),--peer $(PEER)) \
 	  $(if $(CASES),--cases $(CASES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RANKS),--ranks $(RANKS)) \
 	  --results $(if $(RESULTS),$(RESULTS),$(BUILD)/bench.jsonl)
+
+plan-check: build
+	@ninja -C $(BUILD) -j $(JOBS) --quiet gemm_peak
+	@$(BUILD)/bin/tessera calibrate
+	@$(PYTHON) benchmarks/plan_check.py --programs $(BUILD)/bin --rounds $(or $(ROUNDS),3) --results $(BUILD)/plan_check.jsonl
+	@$(PYTHON) benchmarks/published.py $(BUILD)/bin/tessera
 
 benchmarks: $(BUILD)/.configured
 	@tools/setup.sh --benchmarks

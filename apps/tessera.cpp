@@ -22,12 +22,12 @@ constexpr const char* kEnd =
     "5 loss or norm not finite, 6 parity differs, 128 + n ended early by signal n\n";
 
 std::vector<tessera::Command> all_commands() {
-  return {tessera::train_command(),           tessera::plan_command(),
-          tessera::parity_command(),          tessera::preprocess_command(),
-          tessera::inspect_command(),         tessera::export_command(),
-          tessera::convert_command(),         tessera::tokenize_command(),
-          tessera::train_tokenizer_command(), tessera::generate_command(),
-          tessera::evaluate_command()};
+  return {tessera::train_command(),      tessera::calibrate_command(),
+          tessera::plan_command(),       tessera::parity_command(),
+          tessera::preprocess_command(), tessera::inspect_command(),
+          tessera::export_command(),     tessera::convert_command(),
+          tessera::tokenize_command(),   tessera::train_tokenizer_command(),
+          tessera::generate_command(),   tessera::evaluate_command()};
 }
 
 std::string help(const std::vector<tessera::Command>& commands) {

@@ -14,6 +14,7 @@
 #include "tessera/launcher/flags/engine_flags.h"
 #include "tessera/launcher/program_main.h"
 #include "tessera/rules/validate.h"
+#include "tessera/train/calibrate.h"
 #include "tessera/train/parity.h"
 #include "tessera/train/run.h"
 
@@ -156,6 +157,18 @@ int predict(const TrainFlags& flags) {
   return static_cast<int>(ExitCode::kDone);
 }
 
+int calibrate_machine(const CalibrateFlags& flags) {
+  CalibrateOptions options;
+  options.output = flags.output;
+  options.worker_result = flags.worker_result;
+  if (!flags.worker_result.empty()) {
+    options.worker = read_worker_environment(process_environment());
+  }
+  const std::string text = calibrate(options);
+  if (!text.empty()) print_result(text);
+  return static_cast<int>(ExitCode::kDone);
+}
+
 template <typename Flags>
 int run_command(const std::string& name, const std::vector<std::string>& arguments,
                 int (*command)(const Flags&)) {
@@ -171,6 +184,7 @@ int engine_main(const std::vector<std::string>& arguments) {
   if (name == "train") return run_command(name, rest, train);
   if (name == "parity") return run_command(name, rest, parity);
   if (name == "evaluate") return run_command(name, rest, evaluate);
+  if (name == "calibrate") return run_command(name, rest, calibrate_machine);
   if (name == "export") return run_command(name, rest, export_checkpoint);
   if (name == "generate") return run_command(name, rest, generate_texts);
   if (name == "inspect") return run_command(name, rest, inspect);

@@ -24,6 +24,7 @@ Command preprocess_command();
 Command inspect_command();
 Command evaluate_command();
 Command export_command();
+Command calibrate_command();
 Command generate_command();
 Command convert_command();
 Command tokenize_command();

@@ -1,12 +1,17 @@
+#include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "apps/tessera/commands.h"
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/launcher/engine.h"
 #include "tessera/launcher/flags/engine_flags.h"
+#include "tessera/planner/machine/machine_file.h"
 #include "tessera/planner/plan.h"
+#include "tessera/planner/run_summary.h"
+#include "tessera/planner/seconds/seconds_plan.h"
 
 namespace tessera {
 namespace {
@@ -20,10 +25,28 @@ template <typename Flags>
   become_engine(engine_command(command, flags_of(flags)), world);
 }
 
+// What the run will be. A machine file that is wrong does not keep it from running.
+void say_what_it_will_be(const Preflight& checked, const WorldOfProcess& world) {
+  const bool processes = world.worker.has_value();
+  Plan plan = make_plan(checked.config, world.world, processes, checked.data);
+  if (plan.model_type.empty()) return;
+  try {
+    if (const std::optional<Machine> machine = find_machine({})) {
+      plan.seconds = plan_seconds(checked.config, world.world, *machine, processes);
+    }
+  } catch (const ConfigError& error) {
+    log_warning(error.what());
+  }
+  print_result(run_summary(plan, std::time(nullptr)));
+}
+
 int train(const TrainFlags& flags) {
   const WorldOfProcess world = world_of_process(flags.ranks);
   const Preflight checked = check_before_engine(flags.config, flags.overrides, world);
   if (!flags.dry_run || checked.config.run_mode == "predict") {
+    if (world.reports_for_all() && checked.config.run_mode != "predict") {
+      say_what_it_will_be(checked, world);
+    }
     become_engine_of("train", flags, world);
   }
   if (world.reports_for_all()) {
@@ -117,6 +140,19 @@ Command evaluate_command() {
           "  tessera evaluate --config run.yaml --model FOLDER\n"
           "  tessera evaluate --config run.yaml --checkpoint output/checkpoint --ranks 8 --json",
           [flags] { return evaluate(*flags); }};
+}
+
+Command calibrate_command() {
+  const auto flags = std::make_shared<CalibrateFlags>();
+  return {
+      "calibrate", "measures this machine for half a minute, so that plans tell seconds",
+      flags_of(*flags),
+      "Products, attention, memory, calls, ranks that share cores, collectives of threads and of "
+      "processes.\nRun it while nothing else does.\n\nExamples:\n  tessera calibrate\n"
+      "  tessera calibrate --output box.yaml",
+      [flags]() -> int {
+        become_engine(engine_command("calibrate", flags_of(*flags)), WorldOfProcess{});
+      }};
 }
 
 Command export_command() {

@@ -13,6 +13,7 @@
 #include "tessera/layout/batch_plan.h"
 #include "tessera/layout/parallel_dims.h"
 #include "tessera/planner/context_plan.h"
+#include "tessera/planner/seconds/seconds_plan.h"
 
 namespace tessera {
 
@@ -150,6 +151,7 @@ struct Plan {
   std::optional<ContextPlan> context;    // cp > 1
   std::optional<ExpertPlan> experts;     // ep > 1
   std::optional<PipelinePlan> pipeline;  // pp > 1
+  std::optional<SecondsPlan> seconds;    // where a machine is known; see plan_seconds
   DataPlan data;
 };
 

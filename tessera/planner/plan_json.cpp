@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "tessera/planner/plan.h"
+#include "tessera/planner/seconds/seconds_text.h"
 
 namespace tessera {
 namespace {
@@ -182,6 +183,7 @@ std::string to_json(const Plan& plan) {
   if (plan.context) json["attention_work"] = context(*plan.context);
   if (plan.experts) json["experts"] = experts(*plan.experts);
   if (plan.pipeline) json["pipeline"] = pipeline(*plan.pipeline);
+  if (plan.seconds) json["seconds"] = Json::parse(to_json(*plan.seconds));
   json["data"] = data(plan.data);
   json["ranks"] = coordinates(plan);
   json["groups"] = groups(plan);

@@ -5,6 +5,7 @@
 
 #include "tessera/planner/bytes_text.h"
 #include "tessera/planner/plan.h"
+#include "tessera/planner/seconds/seconds_text.h"
 
 namespace tessera {
 namespace {
@@ -361,6 +362,7 @@ std::string to_text(const Plan& plan) {
   if (plan.context) text += context_text(*plan.context);
   if (plan.experts) text += experts_text(*plan.experts);
   if (plan.pipeline) text += pipeline_text(*plan.pipeline);
+  if (plan.seconds) text += to_text(*plan.seconds);
   return text + ranks_text(plan);
 }
 

@@ -6,8 +6,12 @@
 #include <cstdio>
 #include <numeric>
 
+#include "tessera/base/error.h"
 #include "tessera/planner/bytes_text.h"
+#include "tessera/planner/machine/machine_file.h"
 #include "tessera/planner/plan.h"
+#include "tessera/planner/seconds/seconds_plan.h"
+#include "tessera/planner/seconds/seconds_text.h"
 
 namespace tessera {
 namespace {
@@ -22,6 +26,22 @@ std::string line(const std::string& what, int64_t planned, int64_t measured) {
   return text;
 }
 
+// Without a machine file at its place, or with a wrong one, there is nothing to compare.
+std::string seconds_line(const Config& config, int64_t world, bool processes, double measured) {
+  std::optional<Machine> machine;
+  try {
+    machine = find_machine({});
+  } catch (const ConfigError&) {
+  }
+  if (!machine || config.model.model_type.empty()) return "";
+  const double planned = plan_seconds(config, world, *machine, processes).step;
+  char text[128];
+  std::snprintf(text, sizeof(text), "  %-32s %10s %10s %+7.1f %%\n", "seconds of a step",
+                seconds_text(planned).c_str(), seconds_text(measured).c_str(),
+                100.0 * (measured / planned - 1.0));
+  return text;
+}
+
 }  // namespace
 
 RunReport::RunReport(const DeviceMesh& mesh, const PipelineRuntime& pipeline)
@@ -30,7 +50,11 @@ RunReport::RunReport(const DeviceMesh& mesh, const PipelineRuntime& pipeline)
 }
 
 void RunReport::add(const StepMetrics& metrics) {
-  if (++steps_ == 1) first_step_ = pipeline_.times();  // which warms up
+  if (++steps_ == 1) {
+    first_step_ = pipeline_.times();  // which warms up
+  } else {
+    seconds_ += metrics.seconds;
+  }
   peak_memory_ = std::max(peak_memory_, metrics.peak_memory);
 }
 
@@ -90,6 +114,10 @@ std::string RunReport::text(const Config& config) const {
     std::snprintf(last, sizeof(last), "  %-32s %8.1f %% %8.1f %%\n", "idle time of the pipeline",
                   100.0 * planned_idle, 100.0 * idle);
     text += last;
+  }
+  if (steps_ > 1 && plan.levels.empty()) {
+    text += seconds_line(config, mesh_.dims().world, processes,
+                         seconds_ / static_cast<double>(steps_ - 1));
   }
   return text;
 }

@@ -20,7 +20,8 @@ class RunReport {
   void add(const StepMetrics& metrics);
 
   /// A line for the peak memory and one for each axis of the plan: of the rank with most; one for
-  /// the idle time of a pipeline, from the second step on. Collective over the world; empty on
+  /// the idle time of a pipeline, and where a machine file lies at its place one for the seconds of
+  /// a step, from the second step on. Collective over the world; empty on
   /// other ranks than 0, and without a step.
   std::string text(const Config& config) const;
 
@@ -33,6 +34,7 @@ class RunReport {
   std::map<Axis, int64_t> before_;  // bytes sent, by axis
   int64_t steps_ = 0;
   int64_t peak_memory_ = 0;
+  double seconds_ = 0.0;  // of the steps after the first
 };
 
 }  // namespace tessera

@@ -128,6 +128,23 @@ std::vector<Flag> flags_of(ExportFlags& flags) {
   };
 }
 
+std::vector<Flag> flags_of(CalibrateFlags& flags) {
+  return {
+      {.name = "--output",
+       .value = "FILE",
+       .help = "the machine file to write; without: ~/.config/tessera/machine.yaml, where plans "
+               "look for it",
+       .target = &flags.output,
+       .path = true},
+      {.name = "--worker-result",
+       .value = "FILE",
+       .help = "of a process that measures with others: its part",
+       .target = &flags.worker_result,
+       .path = true,
+       .reader = FlagReader::kEngine},
+  };
+}
+
 std::vector<Flag> flags_of(InspectFlags& flags) {
   return {
       {.name = "path",

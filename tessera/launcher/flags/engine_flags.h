@@ -65,6 +65,11 @@ struct GenerateFlags {
   std::vector<std::string> stop;
 };
 
+struct CalibrateFlags {
+  std::string output;         // empty: the default place
+  std::string worker_result;  // of a process that measures with others: its file
+};
+
 struct InspectFlags {
   std::string path;
   bool verify = false;
@@ -79,6 +84,7 @@ std::vector<Flag> flags_of(ParityFlags& flags);
 std::vector<Flag> flags_of(EvaluateFlags& flags);
 std::vector<Flag> flags_of(ExportFlags& flags);
 std::vector<Flag> flags_of(InspectFlags& flags);
+std::vector<Flag> flags_of(CalibrateFlags& flags);
 std::vector<Flag> flags_of(GenerateFlags& flags);
 
 /// `tessera-engine <command> flags...`, with the path of the engine beside this program. Throws

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/planner/tapes/work.h"
+
 namespace tessera {
 
 /// Bytes of one call of one micro-batch.
@@ -41,6 +43,8 @@ class ActivationTape {
     int64_t weight_gradient = 0;
     bool passes_gradient = false;  // the inputs' gradients are the result's (a sum)
     bool makes_gradients = false;  // in the forward already: `keeps` holds them
+    /// What there is to do. None said: the tensors that it reads and makes pass through memory.
+    std::vector<Work> forward, backward;
   };
 
   /// `input_bytes`: of the call's input, which gets a gradient; 0: token ids.
@@ -66,6 +70,8 @@ class ActivationTape {
 
   /// `output` is the result of the call. `recompute`: the whole call runs again in the backward.
   CallMemory measure(Tensor output, bool recompute) const;
+  /// What there is to do in the forward and in the backward.
+  CallWork work(bool recompute) const;
 
  private:
   struct Item {
@@ -79,6 +85,8 @@ class ActivationTape {
 
   Tensor root(Tensor tensor) const;
   bool keeps_any() const;
+  std::vector<Work> forward_of(const Item& item) const;
+  std::vector<Work> backward_of(const Item& item) const;
 
   std::vector<Item> items_;
   std::vector<int64_t> bytes_;     // of each tensor; views have none

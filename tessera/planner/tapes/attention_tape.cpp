@@ -18,8 +18,23 @@ struct Heads {
   int64_t out = 0;              // of the result
 };
 
+// The query-key pairs of the rank, twice for a multiplication and an addition.
+void add_core_work(const TapeParts& p, int64_t layer, ActivationTape::Operation& o) {
+  const double pairs =
+      2.0 * p.sizes.pairs_under(p.model.window_of(layer)) * static_cast<double>(p.sizes.heads);
+  const auto query = static_cast<double>(p.model.query_dim());
+  const auto value = static_cast<double>(p.model.value_dim());
+  Work work;
+  work.kind = WorkKind::kAttention;
+  work.flops = pairs * (query + value);
+  o.forward.push_back(work);
+  work.kind = WorkKind::kAttentionBack;  // scores again; gradients of v, of the scores, of q and k
+  work.flops = pairs * (3 * query + 2 * value);
+  o.backward.push_back(work);
+}
+
 // One call of the kernel, whose work space is not taken as tensors.
-Tensor local_core(const TapeParts& p, const Heads& heads) {
+Tensor local_core(const TapeParts& p, int64_t layer, const Heads& heads) {
   const LocalSizes& s = p.sizes;
   ActivationTape::Operation o;
   o.inputs = {heads.tensor};
@@ -30,13 +45,14 @@ Tensor local_core(const TapeParts& p, const Heads& heads) {
   if (s.packed) o.keeps += s.tokens * 8;  // begins of documents
   // Gradients are summed in the wide type.
   if (s.wide != s.element) o.backward_extra = s.tokens * (heads.q + heads.k + heads.v) * s.wide;
+  add_core_work(p, layer, o);
   return p.tape.add(o);
 }
 
 // q, k and v [R, inner L, heads here, D] and what moves between the groups of the grid.
-Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismConfig& parallelism) {
+Tensor context_core(const TapeParts& p, int64_t layer, const Heads& heads) {
   const LocalSizes& s = p.sizes;
-  const ContextGrid grid = context_grid(parallelism);
+  const ContextGrid grid = context_grid(p.parallelism);
   const int64_t copies = std::max<int64_t>(1, grid.inner / s.kv_heads);
   const int64_t q = s.tokens * heads.q, out = s.tokens * heads.out;
   const int64_t kv = s.tokens * (heads.k + heads.v) * copies;  // elements of k and v
@@ -48,6 +64,11 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   if (grid.inner > 1) {
     // Traded: q, k, v in another order, and the result before it goes back.
     o.keeps += (q + kv + out) * s.element;
+    Work trade = message_work(Axis::kCp, "all_to_all", grid.inner, p.dims.tp,
+                              (q + kv + out) / grid.inner * (grid.inner - 1) * s.element, 4);
+    trade.hidden = p.parallelism.context_parallel_async;
+    o.forward.push_back(trade);
+    o.backward.push_back(trade);
     o.forward_extra += (q + kv) * s.element;  // as they arrived
     o.backward_extra += 2 * out * s.element;  // the gradient of the result on its way
   } else {
@@ -56,6 +77,7 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   }
   if (s.wide != s.element) o.forward_extra += out * s.wide;
   if (grid.inner > 1 || s.wide != s.element) o.backward_extra += (q + kv) * s.wide;
+  add_core_work(p, layer, o);
   if (grid.outer == 1) return p.tape.add(o);
 
   const int64_t all = kv * grid.outer;
@@ -63,10 +85,24 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   // Views of k and v are copied to be sent.
   o.forward_extra += kv * s.element;
   o.backward_extra += kv * s.element;
-  if (!travels_in_ring(key_exchange(parallelism), grid.outer, k_bytes)) {
+  const int64_t stride = p.dims.tp * grid.inner;
+  const auto message = [&](std::string_view operation, int64_t element) {
+    return message_work(Axis::kCp, operation, grid.outer, stride, kv * (grid.outer - 1) * element);
+  };
+  if (!travels_in_ring(key_exchange(p.parallelism), grid.outer, k_bytes)) {
+    o.forward.push_back(message("all_gather", s.element));
+    o.backward.push_back(message("all_gather", s.element));
+    o.backward.push_back(message("reduce_scatter", s.wide));
     o.forward_extra += all * s.element;
     o.backward_extra += all * (s.element + s.wide);
   } else {
+    Work hops = message("send", s.element);
+    hops.calls = 2 * (grid.outer - 1);
+    hops.hidden = true;
+    o.forward.push_back(hops);
+    hops.bytes += static_cast<double>(kv * (grid.outer - 1) * s.wide);
+    hops.calls *= 2;
+    o.backward.push_back(hops);
     // Keys and values of this hop and the next; their gradients on the way there and from others.
     o.forward_extra += 2 * kv * s.element;
     o.backward_extra += 2 * kv * s.element + 4 * kv * s.wide;
@@ -74,10 +110,10 @@ Tensor context_core(const TapeParts& p, const Heads& heads, const ParallelismCon
   return p.tape.add(o);
 }
 
-Tensor core(const TapeParts& p, TapeModules& modules, const ParallelismConfig& parallelism,
-            const Heads& heads) {
+Tensor core(const TapeParts& p, TapeModules& modules, const Heads& heads) {
   return modules(LayerModule::kCore, [&] {
-    return p.dims.cp == 1 ? local_core(p, heads) : context_core(p, heads, parallelism);
+    return p.dims.cp == 1 ? local_core(p, modules.layer(), heads)
+                          : context_core(p, modules.layer(), heads);
   });
 }
 
@@ -129,21 +165,19 @@ Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor
 
 }  // namespace
 
-Tensor attention_tape(const TapeParts& p, TapeModules& modules,
-                      const ParallelismConfig& parallelism, Tensor y) {
+Tensor attention_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   const int64_t hidden = p.model.hidden_size;
   const int64_t q = p.sizes.heads * p.model.head_dim;
   const int64_t kv = p.sizes.kv_heads * p.model.head_dim;
   return modules(LayerModule::kAttention, [&] {
     const Tensor qkv = modules(LayerModule::kQkv, [&] { return p.column(y, hidden, q + 2 * kv); });
-    const Heads heads = split_heads(p, modules, trades_in_turn(parallelism), qkv);
-    const Tensor out = core(p, modules, parallelism, heads);
+    const Heads heads = split_heads(p, modules, trades_in_turn(p.parallelism), qkv);
+    const Tensor out = core(p, modules, heads);
     return modules(LayerModule::kOutput, [&] { return p.row(out, q, hidden); });
   });
 }
 
-Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
-                             const ParallelismConfig& parallelism, Tensor y) {
+Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   const LocalSizes& s = p.sizes;
   const ModelConfig& m = p.model;
   const int64_t hidden = m.hidden_size;
@@ -184,6 +218,8 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
       o.saved = {all};
       o.backward_extra = p.bytes(s.tokens, in);
       o.weight_gradient = p.bytes(in, s.heads * out);
+      o.forward = {product_work(s.tokens, in, s.heads * out)};
+      o.backward = {product_work(s.tokens, in, s.heads * out, 2)};
       return p.tape.add(o);
     };
     const Tensor q = modules(LayerModule::kQueryUp, [&] { return up(source, query_dim); });
@@ -211,7 +247,7 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules,
     heads.saved = {query, key, kv};
     heads.q = heads.k = s.heads * query_dim;
     heads.v = heads.out = s.heads * m.v_head_dim;
-    const Tensor out = core(p, modules, parallelism, heads);
+    const Tensor out = core(p, modules, heads);
     return modules(LayerModule::kOutput,
                    [&] { return p.row(out, s.heads * m.v_head_dim, hidden); });
   });

@@ -35,11 +35,14 @@ int64_t CallTapes::rotary_bytes() const {
 }
 
 Tensor CallTapes::embedding(ActivationTape& tape) const {
-  const TapeParts p{tape, model_, dims_, sizes_};
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
   const int64_t hidden = model_.hidden_size;
   ActivationTape::Operation look_up;
   look_up.bytes = p.bytes(sizes_.tokens, hidden);
   look_up.weight_gradient = p.bytes(vocabulary_, hidden);
+  look_up.forward = {elements_work(static_cast<double>(2 * look_up.bytes))};
+  look_up.backward = {
+      elements_work(static_cast<double>(2 * look_up.bytes + look_up.weight_gradient))};
   if (dims_.tp == 1) {
     if (sizes_.wide != sizes_.element) {
       look_up.backward_extra = (sizes_.tokens + vocabulary_) * hidden * sizes_.wide;
@@ -55,13 +58,15 @@ Tensor CallTapes::embedding(ActivationTape& tape) const {
   ActivationTape::Operation scatter;
   scatter.inputs = {masked};
   scatter.bytes = p.bytes(sizes_.slice, hidden);
+  scatter.forward = {p.over_tp("reduce_scatter", hidden)};
+  scatter.backward = {p.over_tp("all_gather", hidden)};
   const Tensor out = tape.add(scatter);
   tape.end_scope(out);
   return out;
 }
 
 Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
-  const TapeParts p{tape, model_, dims_, sizes_};
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
   TapeModules modules(tape, recompute_, index);
   const int64_t hidden = model_.hidden_size;
   const int64_t bytes = p.bytes(sizes_.slice, hidden);
@@ -78,9 +83,8 @@ Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
     return modules(norm_module(place), [&] { return p.norm(in, sizes_.slice, hidden, hidden); });
   };
   const Tensor y = normed(NormPlace::kBeforeAttention, x);
-  Tensor attended = model_.has_latent_attention()
-                        ? latent_attention_tape(p, modules, config_.parallelism, y)
-                        : attention_tape(p, modules, config_.parallelism, y);
+  Tensor attended = model_.has_latent_attention() ? latent_attention_tape(p, modules, y)
+                                                  : attention_tape(p, modules, y);
   attended = normed(NormPlace::kAfterAttention, attended);
   const Tensor middle = p.sum(x, dropped(attended), bytes);
   tape.end_scope(middle);
@@ -93,7 +97,7 @@ Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
 }
 
 Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
-  const TapeParts p{tape, model_, dims_, sizes_};
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
   const LocalSizes& s = sizes_;
   const int64_t hidden = model_.hidden_size;
   const bool cut = dims_.tp > 1;
@@ -136,13 +140,29 @@ Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
           std::max(logits, p.bytes(chunk, own) + std::max(share, p.bytes(chunk, hidden)));
     }
   }
+  loss.forward = {product_work(chunk, hidden, own, (s.tokens + chunk - 1) / chunk),
+                  // Logits are made, read twice for their sum, and become gradients in place.
+                  elements_work(4.0 * static_cast<double>(s.tokens * own * s.wide))};
+  Work back = product_work(chunk, hidden, own, 2 * ((s.tokens + chunk - 1) / chunk));
+  if (loss.makes_gradients) {
+    loss.forward.push_back(back);
+    loss.backward = {elements_work(2.0 * static_cast<double>(p.bytes(s.tokens, hidden)))};
+  } else {
+    loss.backward = {back};
+  }
+  if (cut) {
+    const int64_t each = loss_parallel ? 3 * s.tokens * s.wide * 2 / dims_.tp * (dims_.tp - 1)
+                                       : p.bytes(s.tokens, own) * (dims_.tp - 1);
+    loss.forward.push_back(message_work(Axis::kTp, loss_parallel ? "all_reduce" : "all_gather",
+                                        dims_.tp, 1, each, 2 * ((s.tokens + chunk - 1) / chunk)));
+  }
   const Tensor out = tape.add(loss);
   tape.end_scope(out);
   return out;
 }
 
 Tensor CallTapes::prediction(ActivationTape& tape, int64_t index, Tensor x) const {
-  const TapeParts p{tape, model_, dims_, sizes_};
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
   const int64_t hidden = model_.hidden_size;
   const int64_t slice = sizes_.slice;
   const Tensor state = p.norm(x, slice, hidden, hidden);
@@ -161,19 +181,56 @@ Tensor CallTapes::prediction(ActivationTape& tape, int64_t index, Tensor x) cons
   return tape.add(pass);
 }
 
-CallMemory CallTapes::measure(const ModelUnit& unit) const {
-  const int64_t stream = sizes_.slice * model_.hidden_size * sizes_.element;
-  const bool is_embedding = unit.kind == ModelUnit::Kind::kEmbedding;
-  ActivationTape tape(is_embedding ? 0 : stream);
-  Tensor out = 0;
+Tensor CallTapes::record(ActivationTape& tape, const ModelUnit& unit) const {
   switch (unit.kind) {
-    case ModelUnit::Kind::kEmbedding: out = embedding(tape); break;
-    case ModelUnit::Kind::kHead: out = head(tape, tape.input()); break;
-    case ModelUnit::Kind::kLayer:
-      out = unit.layer < model_.num_hidden_layers ? layer(tape, unit.layer, tape.input())
-                                                  : prediction(tape, unit.layer, tape.input());
+    case ModelUnit::Kind::kEmbedding: return embedding(tape);
+    case ModelUnit::Kind::kHead: return head(tape, tape.input());
+    case ModelUnit::Kind::kLayer: break;
   }
-  return tape.measure(out, unit.kind == ModelUnit::Kind::kLayer && recompute_.whole(unit.layer));
+  return unit.layer < model_.num_hidden_layers ? layer(tape, unit.layer, tape.input())
+                                               : prediction(tape, unit.layer, tape.input());
+}
+
+ActivationTape CallTapes::begin(const ModelUnit& unit) const {
+  const int64_t stream = sizes_.slice * model_.hidden_size * sizes_.element;
+  return ActivationTape(unit.kind == ModelUnit::Kind::kEmbedding ? 0 : stream);
+}
+
+bool CallTapes::runs_again(const ModelUnit& unit) const {
+  return unit.kind == ModelUnit::Kind::kLayer && recompute_.whole(unit.layer);
+}
+
+CallTapes::Key CallTapes::key_of(const ModelUnit& unit) const {
+  if (unit.kind != ModelUnit::Kind::kLayer) return {static_cast<int64_t>(unit.kind)};
+  // What is recomputed by parts differs from layer to layer.
+  const RecomputeConfig& r = config_.recompute;
+  const bool by_parts = r.mode == "select" || r.exclude_op || config_.recompute_comm.enable;
+  return {static_cast<int64_t>(unit.kind),
+          unit.layer < model_.num_hidden_layers ? 0 : 1,
+          model_.is_moe_layer(unit.layer) ? 1 : 0,
+          model_.window_of(unit.layer),
+          runs_again(unit) ? 1 : 0,
+          by_parts ? unit.layer : -1};
+}
+
+CallMemory CallTapes::measure(const ModelUnit& unit) const {
+  const auto [found, is_new] = measured_.try_emplace(key_of(unit));
+  if (is_new) {
+    ActivationTape tape = begin(unit);
+    const Tensor out = record(tape, unit);
+    found->second = tape.measure(out, runs_again(unit));
+  }
+  return found->second;
+}
+
+const CallWork& CallTapes::work(const ModelUnit& unit) const {
+  const auto [found, is_new] = works_.try_emplace(key_of(unit));
+  if (is_new) {
+    ActivationTape tape = begin(unit);
+    record(tape, unit);
+    found->second = tape.work(runs_again(unit));
+  }
+  return found->second;
 }
 
 }  // namespace tessera

@@ -5,6 +5,8 @@
 // runs allocate.
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "tessera/config/config.h"
 #include "tessera/layout/batch_plan.h"
@@ -16,6 +18,7 @@
 
 namespace tessera {
 
+/// Equal calls are looked at once; not for several threads at a time.
 class CallTapes {
  public:
   CallTapes(const Config& config, const ParallelDims& dims, const BatchPlan& batch, int64_t rank);
@@ -23,6 +26,8 @@ class CallTapes {
   /// Of the call of a unit, which may use weights of others: a head that of the embedding, a layer
   /// for multi-token prediction both. A unit that only holds a copy has no call.
   CallMemory measure(const ModelUnit& unit) const;
+  /// What the same call has to do.
+  const CallWork& work(const ModelUnit& unit) const;
 
   /// Of the arrays of one micro-batch that every call reads, and of its rotary tables, which are
   /// made with its first forward.
@@ -32,6 +37,11 @@ class CallTapes {
  private:
   using Tensor = ActivationTape::Tensor;
 
+  using Key = std::vector<int64_t>;
+  Key key_of(const ModelUnit& unit) const;  // equal: so are the calls
+  ActivationTape begin(const ModelUnit& unit) const;
+  Tensor record(ActivationTape& tape, const ModelUnit& unit) const;
+  bool runs_again(const ModelUnit& unit) const;
   Tensor embedding(ActivationTape& tape) const;
   Tensor layer(ActivationTape& tape, int64_t index, Tensor x) const;
   Tensor head(ActivationTape& tape, Tensor x) const;
@@ -43,6 +53,8 @@ class CallTapes {
   LocalSizes sizes_;
   RecomputePlan recompute_;
   int64_t vocabulary_ = 0;  // rows of this rank
+  mutable std::map<Key, CallMemory> measured_;
+  mutable std::map<Key, CallWork> works_;
 };
 
 }  // namespace tessera

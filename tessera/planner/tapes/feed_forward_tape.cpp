@@ -7,6 +7,26 @@ namespace {
 
 using Tensor = ActivationTape::Tensor;
 
+// Rows on their way to their experts or back, with even routing.
+std::vector<Work> expert_messages(const TapeParts& p, int64_t rows) {
+  const int64_t hidden = p.model.hidden_size;
+  const int64_t node = p.parallelism.npu_nums_per_device;
+  const auto message = [&](std::string_view operation, int64_t ranks, int64_t stride,
+                           int64_t sent) {
+    return message_work(Axis::kEp, operation, ranks, stride, p.bytes(sent, hidden));
+  };
+  if (p.parallelism.moe_token_dispatcher_type == "alltoall" || p.dims.ep % node != 0) {
+    return {message("all_to_all", p.dims.ep, 1, rows / p.dims.ep * (p.dims.ep - 1))};
+  }
+  // Every token once to the rank's place on each other node, there to the experts of the node.
+  const int64_t nodes = p.dims.ep / node;
+  std::vector<Work> work;
+  if (nodes > 1) work.push_back(message("all_gather", nodes, node, p.sizes.slice * (nodes - 1)));
+  if (node > 1) work.push_back(message("all_to_all", node, 1, rows / node * (node - 1)));
+  if (work.empty()) work.push_back(elements_work(0.0));
+  return work;
+}
+
 // [S, H] -> scores of the experts and the weights of the chosen ones.
 Tensor router(const TapeParts& p, TapeModules& modules, Tensor y) {
   const LocalSizes& s = p.sizes;
@@ -27,6 +47,8 @@ Tensor router(const TapeParts& p, TapeModules& modules, Tensor y) {
     linear.bytes = of_experts;
     linear.saved = {x};
     linear.weight_gradient = m.n_routed_experts * m.hidden_size * element;
+    linear.forward = {product_work(s.slice, m.hidden_size, m.n_routed_experts)};
+    linear.backward = {product_work(s.slice, m.hidden_size, m.n_routed_experts, 2)};
     const Tensor logits = p.tape.add(linear);
     ActivationTape::Operation score;
     score.inputs = {logits};
@@ -68,10 +90,11 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   const bool travels = p.dims.ep > 1;
   const bool reordered = travels && here > 1;  // by member -> by expert
   // Rows that move: to other ranks, or into another order.
-  const auto move = [&](Tensor x, bool lets_go) {
+  const auto move = [&](Tensor x, bool lets_go, bool to_others) {
     ActivationTape::Operation o;
     o.inputs = {x};
     o.bytes = p.bytes(rows, hidden);
+    if (to_others) o.forward = o.backward = expert_messages(p, rows);
     const Tensor moved = p.tape.add(o);
     if (lets_go) p.tape.release(x);
     return moved;
@@ -83,8 +106,8 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
     spread.bytes = p.bytes(rows, hidden);
     spread.keeps = rows * 8;
     Tensor x = p.tape.add(spread);
-    if (travels) x = move(x, true);
-    if (reordered) x = move(x, true);
+    if (travels) x = move(x, true, true);
+    if (reordered) x = move(x, true, false);
 
     Tensor out = modules(LayerModule::kExperts, [&] {
       const auto grouped = [&](Tensor in, int64_t from, int64_t to) {
@@ -93,6 +116,9 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
         o.bytes = p.bytes(rows, to);
         o.saved = {in};
         o.weight_gradient = here * p.bytes(from, to);
+        const int64_t each = std::max<int64_t>(1, rows / here);
+        o.forward = {product_work(each, from, to, here, WorkKind::kExperts)};
+        o.backward = {product_work(each, from, to, 2 * here, WorkKind::kExperts)};
         return p.tape.add(o);
       };
       const int64_t width = m.moe_intermediate_size;
@@ -112,8 +138,8 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
         return p.tape.add(gate);
       });
     }
-    if (reordered) out = move(out, false);
-    if (travels) out = move(out, false);
+    if (reordered) out = move(out, false, false);
+    if (travels) out = move(out, false, true);
     ActivationTape::Operation combine;
     combine.inputs = {out, weights};
     combine.bytes = p.bytes(s.slice, hidden);

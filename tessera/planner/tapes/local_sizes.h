@@ -20,6 +20,13 @@ struct LocalSizes {
   int64_t heads = 0;    // of this rank
   int64_t kv_heads = 0;
   bool packed = false;  // several documents in a sample
+  double pairs = 0.0;   // query-key pairs of the rank, of samples that are one document
+
+  /// The same where a token sees `window` tokens at most; 0: all before it.
+  double pairs_under(int64_t window) const;
+
+ private:
+  double length_ = 0.0;  // tokens of a sample
 };
 
 }  // namespace tessera

@@ -10,6 +10,8 @@ Tensor TapeParts::linear(Tensor x, int64_t rows, int64_t in, int64_t out) const 
   o.bytes = bytes(rows, out);
   o.saved = {x};
   o.weight_gradient = bytes(in, out);
+  o.forward = {product_work(rows, in, out)};
+  o.backward = {product_work(rows, in, out, 2)};
   return tape.add(o);
 }
 
@@ -18,6 +20,8 @@ Tensor TapeParts::gather(Tensor x, int64_t columns) const {
   ActivationTape::Operation o;
   o.inputs = {x};
   o.bytes = bytes(sizes.tokens, columns);
+  o.forward = {over_tp("all_gather", columns)};
+  o.backward = {over_tp("reduce_scatter", columns)};
   return tape.add(o);
 }
 
@@ -30,6 +34,9 @@ Tensor TapeParts::column(Tensor x, int64_t in, int64_t out) const {
   o.saved = {x};
   o.backward_extra = bytes(sizes.tokens, in);  // gathered again
   o.weight_gradient = bytes(in, out);
+  o.forward = {product_work(sizes.tokens, in, out)};
+  o.backward = {over_tp("all_gather", in), product_work(sizes.tokens, in, out, 2)};
+  o.backward.front().hidden = true;  // one product needs it
   const Tensor y = tape.add(o);
   tape.release(gathered);
   return y;
@@ -41,6 +48,8 @@ Tensor TapeParts::row(Tensor x, int64_t in, int64_t out) const {
   ActivationTape::Operation o;
   o.inputs = {y};
   o.bytes = bytes(sizes.slice, out);
+  o.forward = {over_tp("reduce_scatter", out)};
+  o.backward = {over_tp("all_gather", out)};
   const Tensor scattered = tape.add(o);
   tape.release(y);
   return scattered;

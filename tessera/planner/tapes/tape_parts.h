@@ -19,6 +19,7 @@ struct TapeParts {
   const ModelConfig& model;
   const ParallelDims& dims;
   const LocalSizes& sizes;
+  const ParallelismConfig& parallelism;
 
   /// x [rows, in] -> [rows, out], x kept.
   Tensor linear(Tensor x, int64_t rows, int64_t in, int64_t out) const;
@@ -36,6 +37,11 @@ struct TapeParts {
   Tensor gather(Tensor x, int64_t columns) const;
 
   int64_t bytes(int64_t rows, int64_t columns) const { return rows * columns * sizes.element; }
+  /// The message over tp that gathers or scatters [T, columns].
+  Work over_tp(std::string_view operation, int64_t columns) const {
+    return message_work(Axis::kTp, operation, dims.tp, 1,
+                        bytes(sizes.slice, columns) * (dims.tp - 1));
+  }
 };
 
 /// The sub-modules of a layer: what `plan` selects is a checkpoint, what it keeps inside of one (or
@@ -45,6 +51,7 @@ class TapeModules {
   TapeModules(ActivationTape& tape, const RecomputePlan& plan, int64_t layer)
       : tape_(tape), plan_(plan), layer_(layer) {}
 
+  int64_t layer() const { return layer_; }
   bool selects(LayerModule module) const { return plan_.selects(layer_, module); }
   template <typename F>
   ActivationTape::Tensor operator()(LayerModule module, const F& body) {
@@ -72,12 +79,10 @@ class TapeModules {
 
 /// y [S, H], normed -> [S, H].
 ActivationTape::Tensor attention_tape(const TapeParts& parts, TapeModules& modules,
-                                      const ParallelismConfig& parallelism,
                                       ActivationTape::Tensor y);
 
 /// The same of multi-head latent attention.
 ActivationTape::Tensor latent_attention_tape(const TapeParts& parts, TapeModules& modules,
-                                             const ParallelismConfig& parallelism,
                                              ActivationTape::Tensor y);
 
 /// The feed-forward part of a layer without experts.

@@ -41,12 +41,6 @@ void count(TrafficPlan& plan, const std::string& operation, int64_t calls, int64
   plan.operations[operation].bytes += bytes;
 }
 
-// One message carries all tensors of a unit over one axis.
-struct UnitBytes {
-  int64_t own = 0;      // this rank's part of the full weights, in the dtype of the computation
-  int64_t reduced = 0;  // full gradients but for its own part
-};
-
 // Once a step: gradients that are still partial sums, in one message for each group of ranks that
 // hold the same.
 void add_partial_sums(const Config& config, const ParallelDims& dims, const StageUnits& stage,
@@ -76,6 +70,22 @@ void add_partial_sums(const Config& config, const ParallelDims& dims, const Stag
 
 }  // namespace
 
+std::map<Axis, UnitBytes> unit_bytes(const Config& config, const ParallelDims& dims,
+                                     const ModelUnit& unit, int64_t micro_batches, int64_t rank) {
+  // Gradients summed over several micro-batches before they travel are in the main dtype.
+  const bool summed = resharding(config, dims).reduce_once && micro_batches > 1;
+  std::map<Axis, UnitBytes> by_axis;
+  for (const TensorGroup& group : unit.tensors) {
+    const Placement placement = place_parameter(group.role, config.model, dims);
+    const auto [full, own] = held_elements(group, placement, dims, rank);
+    const DType sent = summed ? master_dtype(config.model) : group.compute;
+    UnitBytes& bytes = by_axis[placement.sharded_over];
+    bytes.own += own * size_of(group.compute);
+    bytes.reduced += (full - own) * size_of(sent);
+  }
+  return by_axis;
+}
+
 int64_t TrafficPlan::bytes() const {
   int64_t sum = 0;
   for (const auto& [name, operation] : operations) sum += operation.bytes;
@@ -86,22 +96,12 @@ std::map<Axis, TrafficPlan> plan_traffic(const Config& config, const ParallelDim
                                          const StageUnits& stage, int64_t micro_batches,
                                          int64_t rank) {
   const Resharding policy = resharding(config, dims);
-  const DType master = master_dtype(config.model);
   const int64_t reductions = policy.reduce_once ? 1 : micro_batches;
   const EmbeddingUses embedding = embedding_uses(stage);
 
   std::map<Axis, TrafficPlan> plan;
   for (const ModelUnit& unit : stage.units) {
-    std::map<Axis, UnitBytes> by_axis;
-    for (const TensorGroup& group : unit.tensors) {
-      const Placement placement = place_parameter(group.role, config.model, dims);
-      const auto [full, own] = held_elements(group, placement, dims, rank);
-      // Gradients summed over several micro-batches before they travel are in the main dtype.
-      const DType sent = policy.reduce_once && micro_batches > 1 ? master : group.compute;
-      UnitBytes& bytes = by_axis[placement.sharded_over];
-      bytes.own += own * size_of(group.compute);
-      bytes.reduced += (full - own) * size_of(sent);
-    }
+    const std::map<Axis, UnitBytes> by_axis = unit_bytes(config, dims, unit, micro_batches, rank);
     const int64_t gathers = gathers_per_step(policy, unit, embedding, micro_batches);
     for (const auto& [axis, bytes] : by_axis) {
       const int64_t n = dims.size(axis);
