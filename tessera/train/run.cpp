@@ -73,7 +73,7 @@ int run_training(const Config& config, const RunOptions& options) {
     };
     Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples());
-    report.emplace(trainer.mesh(), trainer.pipeline());
+    report.emplace(trainer.mesh(), trainer.pipeline(), trainer.update_use());
     if (page) page->set_step(trainer.steps_done() + 1);
     const int signal = trainer.run();
     std::fputs(report->text(config).c_str(), stdout);
