@@ -86,7 +86,7 @@ TEST(MomentCodes, AreRightOnAverage) {
 }
 
 // Six decades below the largest of its block the root of a second moment, by which an update is
-// divided, is right within 30 %; codes of the moment itself would miss it by 80 %.
+// divided, is right within 30 %; codes of the moment itself would miss it by 40 % and more.
 TEST(MomentCodes, OfSecondMomentsHoldTheirRoots) {
   const Box box{{0, 0}, {1, 256}};
   const MatrixBlocks blocks = matrix_blocks(256, box);
