@@ -61,12 +61,15 @@ void Muon::clip_heads(const at::Tensor& largest_LH) {
 }
 
 void Muon::finish_update(double lr) {
-  exchange_->run([this](const DealtMatrix&,
-                        const at::Tensor& whole) { newton_schulz(whole, steps_, config().eps); },
-                 [this, lr](const DealtMatrix& matrix, at::Tensor value, const at::Tensor& result) {
-                   const auto longer = static_cast<double>(std::max(matrix.rows, matrix.columns));
-                   value.sub_(result, lr * config().matched_adamw_rms * std::sqrt(longer));
-                 });
+  flops_ = 0;
+  exchange_->run(
+      [this](const DealtMatrix&, const at::Tensor& whole) {
+        flops_ += newton_schulz(whole, steps_, config().eps);
+      },
+      [this, lr](const DealtMatrix& matrix, at::Tensor value, const at::Tensor& result) {
+        const auto longer = static_cast<double>(std::max(matrix.rows, matrix.columns));
+        value.sub_(result, lr * config().matched_adamw_rms * std::sqrt(longer));
+      });
 }
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ class Muon final : public Optimizer {
   Muon(const Config& config, ParamTable& table, const DeviceMesh& mesh);
   bool clips_heads() const override { return clips_heads_; }
   void clip_heads(const at::Tensor& largest_LH) override;
+  double flops() const override { return flops_; }
 
  protected:
   void update(const DecayGroup& group, double lr) override;
@@ -27,6 +28,7 @@ class Muon final : public Optimizer {
  private:
   ModelConfig model_;
   bool clips_heads_ = false;
+  double flops_ = 0;  // of the iterations of the last update
   std::vector<NewtonSchulzTriple> steps_;
   std::set<size_t> matrices_;  // rows of the table
   std::unique_ptr<MatrixExchange> exchange_;

@@ -34,6 +34,17 @@ Optimizer::Optimizer(const Config& config, ParamTable& table, const DeviceMesh& 
   }
 }
 
+int64_t Optimizer::state_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < table_.params().size(); ++i) {
+    for (const StateTensor& kept : state(i)) {
+      bytes += static_cast<int64_t>(kept.value.nbytes());
+      if (kept.scales.defined()) bytes += static_cast<int64_t>(kept.scales.nbytes());
+    }
+  }
+  return bytes;
+}
+
 void Optimizer::step(double lr, double gradient_scale) {
   const double scale = config_.maximize ? -gradient_scale : gradient_scale;
   for (size_t batch = 0; batch < groups_.size(); ++batch) {

@@ -41,6 +41,11 @@ class Optimizer {
   /// float64, of the step (clip_heads.h).
   virtual void clip_heads(const at::Tensor& /*largest_LH*/) {}
 
+  /// Operations of matrix products that this rank made in the last update.
+  virtual double flops() const { return 0; }
+  /// What this rank keeps between updates.
+  int64_t state_bytes() const;
+
   /// State tensors of parameter i of the table, as they are kept.
   std::vector<StateTensor> state(size_t param) const { return moments_.kept(param); }
   /// Fills what is kept in codes from numbers, see Moments::encode.

@@ -121,7 +121,8 @@ void add_matrices(const Config& config, const std::vector<StageUnits>& stages, P
       const size_t rank = static_cast<size_t>(first) + place;
       plan.matrices[rank] = ranks[place];
       MemoryPlan& memory = plan.memory[rank];
-      memory.peak = std::max(memory.peak, memory.before_update + ranks[place].memory);
+      memory.update = std::max(memory.update, ranks[place].memory);
+      memory.peak = std::max(memory.peak, memory.before_update + memory.update);
       if (ranks[place].sent == 0) continue;
       TrafficPlan::Count& sent = plan.traffic[rank][Axis::kWorld].operations["all_to_all"];
       sent.calls += 2 * ranks[place].rounds;

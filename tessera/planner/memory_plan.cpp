@@ -44,8 +44,9 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
   const StepPeak peak = plan_step_peak(config, dims, batch, schedule, stage, rank, processes);
   plan.activations = peak.activations;
   plan.before_update = plan.weights + plan.moments + plan.gradients + peak.left;
-  plan.peak = std::max(plan.before_update + plan_opened(config, dims, stage, rank).bytes,
-                       plan.weights + plan.moments + peak.total());
+  plan.update = plan_opened(config, dims, stage, rank).bytes;
+  plan.peak =
+      std::max(plan.before_update + plan.update, plan.weights + plan.moments + peak.total());
   return plan;
 }
 

@@ -50,6 +50,9 @@ struct MemoryPlan {
   int64_t activations = 0;
   /// When the optimizer begins: masters, moments, gradients and what the batch leaves.
   int64_t before_update = 0;
+  /// Most that the optimizer needs beside that: moments that are wide for the moment, matrices that
+  /// are gathered and iterated.
+  int64_t update = 0;
   /// The most at one time. Less than the sum of the above where they are not full at once.
   int64_t peak = 0;
 

@@ -83,7 +83,7 @@ int run_training(const Config& config, const RunOptions& options) {
     };
     Trainer trainer(config, world, std::move(own));
     if (world.rank() == 0) writer.emplace(config, trainer.samples(), options.restarts);
-    report.emplace(trainer.mesh(), trainer.pipeline());
+    report.emplace(trainer.mesh(), trainer.pipeline(), trainer.update_use());
     if (page) page->begin(trainer.steps_done() + 1);
     const int signal = trainer.run();
     std::fputs(report->text(config).c_str(), stdout);

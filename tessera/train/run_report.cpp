@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -16,13 +17,50 @@
 namespace tessera {
 namespace {
 
-std::string line(const std::string& what, int64_t planned, int64_t measured) {
+std::string line(const std::string& what, int64_t planned, int64_t measured,
+                 std::string (*text_of)(int64_t) = bytes_text) {
   char text[128];
   const double difference =
       planned == 0 ? 0.0
                    : 100.0 * (static_cast<double>(measured) / static_cast<double>(planned) - 1.0);
   std::snprintf(text, sizeof(text), "  %-32s %10s %10s %+7.1f %%\n", what.c_str(),
-                bytes_text(planned).c_str(), bytes_text(measured).c_str(), difference);
+                text_of(planned).c_str(), text_of(measured).c_str(), difference);
+  return text;
+}
+
+std::string flop_text(int64_t flops) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g GFLOP", static_cast<double>(flops) / 1e9);
+  return text;
+}
+
+// Of the rank with most: what an update keeps, works and needs beside what was there before it.
+struct UpdateMost {
+  int64_t moments = 0, flops = 0, memory = 0;
+};
+
+UpdateMost planned_update(const Plan& plan) {
+  UpdateMost most;
+  for (const MemoryPlan& memory : plan.memory) {
+    most.moments = std::max(most.moments, memory.moments);
+    most.memory = std::max(most.memory, memory.update);
+  }
+  for (const MatrixPlan& matrices : plan.matrices) {
+    most.flops = std::max(most.flops, static_cast<int64_t>(std::llround(matrices.flops)));
+  }
+  return most;
+}
+
+// What an optimizer does not have has no line.
+std::string update_text(const UpdateMost& planned, const UpdateMost& measured) {
+  std::string text;
+  if (planned.moments > 0) text += line("moments", planned.moments, measured.moments);
+  if (planned.flops > 0) {
+    text += line("products of an update", planned.flops, measured.flops, flop_text);
+  }
+  if (planned.memory > 0) {
+    text += line("memory of an update, beside", planned.memory, measured.memory);
+  }
   return text;
 }
 
@@ -44,8 +82,9 @@ std::string seconds_line(const Config& config, int64_t world, bool processes, do
 
 }  // namespace
 
-RunReport::RunReport(const DeviceMesh& mesh, const PipelineRuntime& pipeline)
-    : mesh_(mesh), pipeline_(pipeline) {
+RunReport::RunReport(const DeviceMesh& mesh, const PipelineRuntime& pipeline,
+                     const UpdateUse& update)
+    : mesh_(mesh), pipeline_(pipeline), update_(update) {
   for (const auto& [axis, group] : mesh.groups()) before_[axis] = group.stats().total_bytes();
 }
 
@@ -74,11 +113,14 @@ double RunReport::idle_share() const {
 
 std::string RunReport::text(const Config& config) const {
   if (steps_ == 0) return "";
-  at::Tensor sent = at::zeros({static_cast<int64_t>(before_.size())}, at::kLong);
+  at::Tensor sent = at::zeros({static_cast<int64_t>(before_.size()) + 3}, at::kLong);
   int64_t at = 0;
   for (const auto& [axis, before] : before_) {
     sent[at++] = (mesh_[axis].stats().total_bytes() - before) / steps_;
   }
+  sent[at++] = update_.moments;
+  sent[at++] = static_cast<int64_t>(std::llround(update_.flops));
+  sent[at] = update_.memory;
   mesh_[Axis::kWorld].all_reduce({sent}, ReduceOp::kMax).wait();
   const bool idles = mesh_.dims().pp > 1 && steps_ > 1;
   const double idle = idles ? idle_share() : 0.0;
@@ -97,10 +139,13 @@ std::string RunReport::text(const Config& config) const {
   char head[128];
   std::snprintf(head, sizeof(head), "%-34s %10s %10s\n", "of the rank with most", "planned",
                 "measured");
-  std::string text = head + line("peak memory", peak, peak_memory_);
+  const int64_t* values = sent.const_data_ptr<int64_t>();
+  const int64_t* update = values + before_.size();
+  std::string text = head + line("peak memory", peak, peak_memory_) +
+                     update_text(planned_update(plan), {update[0], update[1], update[2]});
   at = 0;
   for (const auto& [axis, before] : before_) {
-    const int64_t measured = sent[at++].item<int64_t>();
+    const int64_t measured = values[at++];
     // Of a growing batch no step is as planned in the end.
     if (planned.contains(axis) && plan.levels.empty()) {
       text += line("sent a step over " + std::string(axis_name(axis)), planned.at(axis), measured);

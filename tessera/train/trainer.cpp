@@ -93,6 +93,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
   for (const EvalSet& set : options_.eval_sets) evaluations_.emplace_back(config_, set, mesh_);
   inject_before_training(options_.faults, *model_, mesh_);
   if (options_.on_model) options_.on_model(*model_, mesh_);
+  update_use_.moments = optimizer_->state_bytes();
   reset_peak_memory(memory_rank());
 }
 
@@ -241,7 +242,11 @@ StepMetrics Trainer::train_step() {
   if (metrics.updated) {
     const TimelineSpan span(timeline, "update");
     begin(RankWork::kUpdates);
+    const int64_t before = memory_use(memory_rank()).current;
     optimizer_->step(metrics.lr, clip_coefficient(metrics.grad_norm, config_.training.max_norm));
+    // Since sums.take_memory() a peak is this update's.
+    update_use_.memory = std::max(update_use_.memory, memory_use(memory_rank()).peak - before);
+    update_use_.flops = optimizer_->flops();
     if (optimizer_->clips_heads()) optimizer_->clip_heads(largest_logits);
     update_router_biases(*model_, sums.tokens_per_expert, config_.model);
   } else if (!finite || spike) {

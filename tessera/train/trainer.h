@@ -54,6 +54,13 @@ struct TrainerOptions {
   Timeline* timeline = nullptr;  // of this rank: what happens when; outlives the trainer
 };
 
+/// What the updates of a rank took.
+struct UpdateUse {
+  int64_t moments = 0;  // bytes that it keeps between updates
+  int64_t memory = 0;   // the most that an update needed beside what was there before it
+  double flops = 0;     // of the matrix products of the last update
+};
+
 class Trainer {
  public:
   /// Collective over `world`. Throws ConfigError, CheckpointError.
@@ -72,6 +79,7 @@ class Trainer {
   int64_t samples() const { return state_.next.samples; }
   ParamTable& table() { return model_->table; }
   const PipelineRuntime& pipeline() const { return *pipeline_; }
+  const UpdateUse& update_use() const { return update_use_; }
   const DeviceMesh& mesh() const { return mesh_; }
 
  private:
@@ -104,6 +112,7 @@ class Trainer {
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<PipelineRuntime> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
+  UpdateUse update_use_;
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::shared_ptr<const Loader> batches_;
   std::unique_ptr<StepPrefetcher> loader_;

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "tessera/comm/threads/run_ranks.h"
 #include "tessera/planner/plan.h"
 #include "tessera/train/open_training_data.h"
+#include "tessera/train/run_report.h"
 #include "tests/e2e/layout.h"
 #include "tests/e2e/run_trainer.h"
 #include "tests/support/temp_dir.h"
@@ -157,6 +159,44 @@ TEST(MuonRun, PeakOfTheUpdateIsPlanned) {
     }
   }
   EXPECT_GE(fullest, 2);
+}
+
+// What a run measures of its updates for its last lines is what the plan says.
+TEST(MuonRun, UpdatesTakeWhatIsPlanned) {
+  for (const MuonLayout& item :
+       {MuonLayout{"llama_sgd64", {"shard3", 3, {shard(3), local_batch(1)}}, 6},
+        MuonLayout{"qwen3_moe64", {"ep2", 2, {shard(-1), ep(2), local_batch(4)}}}}) {
+    const int64_t ranks = item.layout.ranks;
+    const Config config =
+        load_case(item.file, muon() + item.layout.set + Set{batch_of(item.batch)}, ranks);
+    const Plan plan = make_plan(config, ranks);
+    TrainerOptions options;
+    options.source = open_training_data(config);
+    std::string said;
+    run_ranks(static_cast<int>(ranks), [&](const ProcessGroup& world) {
+      TrainerOptions own = options;
+      std::optional<RunReport> report;
+      own.on_step = [&](const StepMetrics& metrics, const ParamTable&, const DeviceMesh&) {
+        report->add(metrics);
+      };
+      Trainer trainer(config, world, own);
+      report.emplace(trainer.mesh(), trainer.pipeline(), trainer.update_use());
+      trainer.train_step();
+      trainer.train_step();
+      const UpdateUse& use = trainer.update_use();
+      const auto rank = static_cast<size_t>(world.rank());
+      EXPECT_EQ(use.moments, plan.memory[rank].moments) << item << " rank " << rank;
+      EXPECT_DOUBLE_EQ(use.flops, plan.matrices[rank].flops) << item << " rank " << rank;
+      const auto memory = static_cast<double>(plan.memory[rank].update);
+      EXPECT_NEAR(static_cast<double>(use.memory), memory, 0.05 * memory)
+          << item << " rank " << rank;
+      const std::string text = report->text(config);
+      if (world.rank() == 0) said = text;
+    });
+    for (const char* line : {"  moments ", "  products of an update ", "  memory of an update, "}) {
+      EXPECT_NE(said.find(line), std::string::npos) << said;
+    }
+  }
 }
 
 // What adamw_include names is AdamW's; the rest changes as if it had not been named.

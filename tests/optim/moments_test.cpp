@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <mutex>
 
@@ -135,6 +136,52 @@ TEST_P(ShortMoments, MoveWeightsAlmostAsFloat32Does) {
     const at::Tensor change = wide.at(tensor.name) - whole_value(tensor, 0);
     const at::Tensor error = one.at(tensor.name) - wide.at(tensor.name);
     EXPECT_LT(error.norm().item<double>(), 0.15 * change.norm().item<double>()) << tensor.name;
+  }
+}
+
+// Gradients whose sizes differ by four decades within a block, as they do between the rows of an
+// embedding: AdamW goes about the way that it goes with float32 moments, and as far. Codes of
+// second moments instead of their roots would miss it by 0.38, and go 0.17 less far.
+TEST(ShortMomentsOfAdamW, GoAsFarAsFloat32) {
+  const auto moved = [](const std::string& dtype) {
+    at::Tensor end;
+    run_ranks(1, [&](const ProcessGroup& world) {
+      const DeviceMesh mesh({}, world);
+      Config config;
+      config.optimizer.type = "AdamW";
+      config.optimizer.kind = builtin_optimizers().find("AdamW");
+      config.optimizer.moment_dtype = dtype;
+      config.optimizer.betas = {0.9, 0.95};
+      config.optimizer.weight_decay = 0;
+      ParamTable table;
+      ShardedParam param;
+      param.name = kTensors[0].name;
+      param.shape = {64, 256};
+      param.role = kTensors[0].role;
+      param.cuts =
+          stored_cuts(place_parameter(param.role, config.model, {}), param.shape, ParallelDims{});
+      ShardedParam& row = table.add(std::move(param), mesh);
+      row.value = at::zeros({64, 256});
+      const auto optimizer = make_optimizer(config, table, mesh);
+      const at::Tensor i = at::arange(64 * 256, at::kDouble).view({64, 256});
+      const at::Tensor size = at::exp(4.6 * at::sin(i * 0.7391));
+      const at::Tensor direction = at::sin(i * 2.131);
+      for (int64_t step = 1; step <= 100; ++step) {
+        const at::Tensor noise = at::sin(i * i * 0.017 + static_cast<double>(step * step) * 1.37);
+        row.grad = (size * (0.5 * direction + noise)).to(at::kFloat);
+        optimizer->step(0.01, 1.0);
+      }
+      end = row.value.clone();
+    });
+    return end;
+  };
+  const at::Tensor wide = moved("float32");
+  for (const auto& [dtype, error, gain] :
+       {std::tuple("bfloat16", 0.005, 0.0005), std::tuple("int8", 0.16, 0.02)}) {
+    const at::Tensor narrow = moved(dtype);
+    const double square = wide.square().sum().item<double>();
+    EXPECT_LT((narrow - wide).norm().item<double>(), error * std::sqrt(square)) << dtype;
+    EXPECT_NEAR((narrow * wide).sum().item<double>() / square, 1.0, gain) << dtype;
   }
 }
 

@@ -42,6 +42,16 @@ unsigned below(const std::array<float, 256>& codes, float x) {
   return place;
 }
 
+// What codes stand for where the scale is 1.
+const std::array<float, 256>& meanings(bool is_signed) {
+  static const std::array<float, 256> squares = [] {
+    std::array<float, 256> numbers = moment_codes(false);
+    for (float& number : numbers) number *= number;
+    return numbers;
+  }();
+  return is_signed ? moment_codes(true) : squares;
+}
+
 // One of the two codes around x, by a random number of 16 bits.
 uint8_t rounded_code(const std::array<float, 256>& codes, float x, uint32_t random) {
   const unsigned place = below(codes, x);
@@ -142,7 +152,8 @@ void encode_moments(const at::Tensor& values, const MatrixBlocks& blocks, const 
       const float divisor = scale[s.block] > 0 ? scale[s.block] : 1.0F;
       for (int64_t i = s.local; i < s.local + s.count; ++i) {
         const float x = static_cast<float>(in[i]) / divisor;
-        const uint8_t code = rounded_code(numbers, x, random.at(s.first + i - s.local));
+        const uint8_t code =
+            rounded_code(numbers, is_signed ? x : std::sqrt(x), random.at(s.first + i - s.local));
         out[i] = !is_signed && code == 0 && in[i] > 0 ? 1 : code;
       }
     });
@@ -151,7 +162,7 @@ void encode_moments(const at::Tensor& values, const MatrixBlocks& blocks, const 
 
 void decode_moments(const at::Tensor& codes, const MatrixBlocks& blocks, const at::Tensor& scales,
                     bool is_signed, const at::Tensor& values) {
-  const std::array<float, 256>& numbers = moment_codes(is_signed);
+  const std::array<float, 256>& numbers = meanings(is_signed);
   const auto* scale = scales.const_data_ptr<float>();
   const auto* in = codes.const_data_ptr<uint8_t>();
   with_type(values, [&](auto* out) {
