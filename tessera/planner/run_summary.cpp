@@ -6,6 +6,7 @@
 #include <array>
 #include <ctime>
 
+#include "tessera/layout/axis.h"
 #include "tessera/planner/bytes_text.h"
 #include "tessera/planner/seconds/seconds_text.h"
 
@@ -14,11 +15,9 @@ namespace {
 
 std::string layout_text(const ParallelDims& d) {
   std::string text = std::to_string(d.world) + (d.world == 1 ? " rank" : " ranks");
-  for (const auto& [name, degree] :
-       {std::pair{"dp_replicate", d.dp_replicate}, std::pair{"dp_shard", d.dp_shard},
-        std::pair{"cp", d.cp}, std::pair{"tp", d.tp}, std::pair{"pp", d.pp},
-        std::pair{"ep", d.ep}}) {
-    if (degree > 1) text += fmt::format(", {} {}", name, degree);
+  for (const Axis axis :
+       {Axis::kDpReplicate, Axis::kDpShard, Axis::kCp, Axis::kTp, Axis::kPp, Axis::kEp}) {
+    if (d.size(axis) > 1) text += fmt::format(", {} {}", axis_name(axis), d.size(axis));
   }
   return text;
 }
