@@ -40,7 +40,8 @@ TEST(PublishedKeys, OfEveryFamilyAreKnown) {
 }
 
 TEST(PublishedKeys, OthersAreRefusedByName) {
-  for (const auto& [type, config] : published().items()) {
+  const Json all = published();
+  for (const auto& [type, config] : all.items()) {
     Json more = config;
     more["mixture_of_depths"] = 2;
     EXPECT_THAT(problems_of(more), HasSubstr("mixture_of_depths = 2: is no key of " + type))
