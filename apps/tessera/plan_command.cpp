@@ -85,6 +85,7 @@ int search(const PlanFlags& flags) {
   if (!warning.empty()) log_warning(warning);
   SearchOptions options;
   options.world = flags.ranks;
+  options.provenance = read.provenance;
   options.processes = flags.processes;
   options.list_legal = flags.json && flags.ranks <= kLegalListed;
   options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -56,7 +56,7 @@ std::optional<FoundLayout> listed(const Config& config, const Machine& machine,
       if (config.training.global_batch_size % (dp * choice.local_batch) != 0) continue;
       Config made = found_config(config, choice, machine);
       made.recompute = config.recompute;
-      if (!broken_rule(made, choice.world).empty()) continue;
+      if (!broken_rule(made, choice.world, options.provenance).empty()) continue;
       FoundLayout found;
       found.choice = choice;
       found.seconds = plan_seconds(made, choice.world, machine, options.processes);

@@ -20,8 +20,13 @@ Config bare(const Config& config) {
 
 }  // namespace
 
-LayoutSpace::LayoutSpace(const Config& config, int64_t world, int64_t node_ranks)
-    : config_(config), bare_(bare(config)), world_(world), node_(node_ranks) {
+LayoutSpace::LayoutSpace(const Config& config, int64_t world, int64_t node_ranks,
+                         const Provenance& provenance)
+    : config_(config),
+      provenance_(provenance),
+      bare_(bare(config)),
+      world_(world),
+      node_(node_ranks) {
   const std::vector<int64_t> degrees = divisors(world);
   for (const int64_t tp : degrees) {
     if (tp > config.model.num_attention_heads) break;
@@ -57,7 +62,7 @@ LayoutSpace::LayoutSpace(const Config& config, int64_t world, int64_t node_ranks
 bool LayoutSpace::legal(const LayoutChoice& part) {
   Config made = with_layout(bare_, part, 0.0, node_);
   made.training.global_batch_size = part.data_parallel() * part.local_batch;
-  const std::string rule = broken_rule(made, part.world);
+  const std::string rule = broken_rule(made, part.world, provenance_);
   if (!rule.empty()) ++refused_[rule];
   return rule.empty();
 }
@@ -118,8 +123,8 @@ std::vector<LayoutChoice> LayoutSpace::with(const LayoutChoice& grid, const Layo
   return choices;
 }
 
-std::string broken_rule(const Config& config, int64_t world) {
-  for (const Issue& issue : validate(config, Provenance{}, world)) {
+std::string broken_rule(const Config& config, int64_t world, const Provenance& provenance) {
+  for (const Issue& issue : validate(config, provenance, world)) {
     if (issue.severity == Severity::kError) {
       return issue.field + (issue.value.empty() ? "" : " = " + issue.value) + ": " + issue.rule;
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/config/issue.h"
 #include "tessera/planner/search/layout_choice.h"
 
 namespace tessera {
@@ -14,7 +15,8 @@ namespace tessera {
 /// it.
 class LayoutSpace {
  public:
-  LayoutSpace(const Config& config, int64_t world, int64_t node_ranks);
+  LayoutSpace(const Config& config, int64_t world, int64_t node_ranks,
+              const Provenance& provenance = {});
 
   const std::vector<LayoutChoice>& grids() const { return grids_; }      // tp, cp and its method
   const std::vector<LayoutChoice>& experts() const { return experts_; }  // ep and its dispatcher
@@ -33,6 +35,7 @@ class LayoutSpace {
   void add_grid(int64_t tp, int64_t cp);
 
   const Config& config_;
+  const Provenance provenance_;
   Config bare_;
   int64_t world_, node_;
   std::vector<LayoutChoice> grids_, pipelines_, experts_;
@@ -41,6 +44,6 @@ class LayoutSpace {
 };
 
 /// The first rule that a configuration breaks at `world` ranks; empty: none.
-std::string broken_rule(const Config& config, int64_t world);
+std::string broken_rule(const Config& config, int64_t world, const Provenance& provenance = {});
 
 }  // namespace tessera

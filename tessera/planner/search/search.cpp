@@ -92,7 +92,7 @@ class Search {
                : machine.devices  ? machine.memory
                                   : machine.memory / static_cast<double>(options.world)),
         head_(head_layers(config.model)),
-        space_(config, options.world, machine.node_ranks),
+        space_(config, options.world, machine.node_ranks, options.provenance),
         bounds_(config, machine, options) {}
 
   SearchResult run() {
@@ -132,7 +132,7 @@ class Search {
         expand(node);
       }
     }
-    plan(whole);
+    plan(whole, tenth());
   }
 
   void expand(const Node& node) {
@@ -169,18 +169,19 @@ class Search {
   }
 
   // Legal, planned in full; on several threads.
-  void plan(const std::vector<Node>& nodes) {
+  void plan(const std::vector<Node>& nodes, double longest) {
     std::vector<std::thread> threads;
     for (const Node& node : nodes) {
-      threads.emplace_back([this, &node] {
+      threads.emplace_back([this, &node, longest] {
         std::string problem;
-        const std::optional<FoundLayout> made = look_at(node.choice, problem);
+        const std::optional<FoundLayout> made = look_at(node.choice, longest, problem);
         const std::lock_guard<std::mutex> lock(mutex_);
         ++result_.planned;
         if (!made) {
           ++refused_[problem];
           return;
         }
+        if (made->memory == 0) return;  // slower than ten others
         if (limit_ > 0 && made->memory > limit_) {
           too_large_ = too_large_ == 0 ? made->memory : std::min(too_large_, made->memory);
           return;
@@ -195,13 +196,16 @@ class Search {
     });
   }
 
-  std::optional<FoundLayout> look_at(const LayoutChoice& choice, std::string& problem) const {
+  // `longest`: seconds of a step from which on the memory is not asked for; it is 0 then.
+  std::optional<FoundLayout> look_at(const LayoutChoice& choice, double longest,
+                                     std::string& problem) const {
     const Config config = with_layout(config_, choice, head_, machine_.node_ranks);
-    problem = broken_rule(config, choice.world);
+    problem = broken_rule(config, choice.world, options_.provenance);
     if (!problem.empty()) return std::nullopt;
     FoundLayout made;
     made.choice = choice;
     made.seconds = plan_seconds(config, choice.world, machine_, options_.processes);
+    if (made.seconds.step > longest) return made;
     made.memory = peak_memory(config, choice.world, options_.processes);
     return made;
   }
@@ -222,7 +226,7 @@ class Search {
       if (beaten || found_.empty()) continue;
       const double least = std::ranges::min_element(found_, {}, &FoundLayout::memory)->memory;
       if (node.memory >= 0.95 * least) continue;
-      plan({node});
+      plan({node}, 1e300);
       ++planned;
     }
   }
@@ -233,7 +237,8 @@ class Search {
         for (const int64_t local : space_.local_batches()) {
           for (const LayoutChoice& choice : space_.with(grid, expert, local)) {
             const Config config = with_layout(config_, choice, head_, machine_.node_ranks);
-            if (broken_rule(config, choice.world).empty()) result_.legal.push_back(choice);
+            if (broken_rule(config, choice.world, options_.provenance).empty())
+              result_.legal.push_back(choice);
           }
         }
       }
@@ -317,7 +322,7 @@ class Search {
         result_.others.push_back({other, problem});
         return;
       }
-      const std::optional<FoundLayout> made = look_at(other, problem);
+      const std::optional<FoundLayout> made = look_at(other, 1e300, problem);
       if (made) {
         const double slower = made->seconds.step / found_.front().seconds.step - 1.0;
         problem = limit_ > 0 && made->memory > limit_

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/config/issue.h"
 #include "tessera/planner/machine/machine.h"
 #include "tessera/planner/search/layout_choice.h"
 #include "tessera/planner/seconds/seconds_plan.h"
@@ -19,6 +20,7 @@ struct SearchOptions {
   bool processes = false;
   bool list_legal = false;  // keeps every legal choice, whatever its memory and time
   int threads = 2;
+  Provenance provenance;  // of the file, for rules that ask what was given
 };
 
 /// A choice that was planned in full.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tessera/base/error.h"
+#include "tessera/schedule/run_until_stuck.h"
 #include "tessera/schedule/transfers.h"
 
 namespace tessera {
@@ -19,6 +20,113 @@ struct Message {
   double arrives(double seconds) const { return std::max(send, receive) + seconds; }
 };
 
+// Each half of a pair goes on while the other one waits.
+void hide(SpentSeconds& forward, const SpentSeconds& backward) {
+  const double waits = forward.waits();
+  const double left = std::max(0.0, waits - backward.compute());
+  for (size_t i = 4; i < kSpentKinds && waits > 0; ++i) forward.of[i] *= left / waits;
+}
+
+// What an action that computes takes.
+SpentSeconds cost_of(const ClockCosts& costs, size_t rank, const Action& a) {
+  SpentSeconds cost;
+  if (has_forward(a)) cost += costs.pass(static_cast<int64_t>(rank), forward_pass(a), false);
+  if (has_backward(a)) {
+    const SpentSeconds back = costs.pass(static_cast<int64_t>(rank), backward_pass(a), true);
+    if (has_forward(a) && costs.overlap) hide(cost, back);
+    cost += back;
+  }
+  return cost;
+}
+
+// Whether the computation needs what the receive brings.
+bool uses(const Action& computation, const Action& receive) {
+  const Pass pass = forward_pass(receive);
+  return receive.kind == ActionKind::kRecvForward
+             ? has_forward(computation) && forward_pass(computation) == pass
+             : has_backward(computation) && backward_pass(computation) == pass;
+}
+
+// Ranks that do not slow each other have a clock each: a rank goes on until it needs a message
+// whose other end has not come to it.
+class RunApart {
+ public:
+  RunApart(const PipelineSchedule& schedule, const ClockCosts& costs)
+      : schedule_(schedule),
+        costs_(costs),
+        messages_(tag_count(schedule.options)),
+        ranks_(schedule.ranks.size()) {}
+
+  ClockTimes finish() {
+    run_until_stuck(static_cast<int64_t>(ranks_.size()),
+                    [this](int64_t rank) { return step(static_cast<size_t>(rank)); });
+    ClockTimes times;
+    for (const Own& rank : ranks_) times.step = std::max(times.step, rank.now);
+    for (size_t at = 0; at < ranks_.size(); ++at) {
+      TESSERA_CHECK_EQ(ranks_[at].next, schedule_.ranks[at].size(), "rank ", at, " never ends");
+      times.spent.push_back(ranks_[at].spent);
+      times.spent.back()[Spent::kIdle] += times.step - ranks_[at].spent.sum();
+    }
+    return times;
+  }
+
+ private:
+  struct Own {
+    size_t next = 0;
+    double now = 0.0;
+    std::vector<Action> posted;
+    SpentSeconds spent;
+  };
+
+  bool step(size_t at) {
+    Own& rank = ranks_[at];
+    if (rank.next == schedule_.ranks[at].size()) return false;
+    const Action& a = schedule_.ranks[at][rank.next];
+    if (is_transfer(a) ? !transfer(rank, a) : !compute(rank, at, a)) return false;
+    ++rank.next;
+    return true;
+  }
+
+  bool transfer(Own& rank, const Action& a) {
+    Message& message = messages_[static_cast<size_t>(a.tag)];
+    (is_send(a) ? message.send : message.receive) = rank.now;
+    if (schedule_.options.overlap_p2p) {
+      if (is_receive(a)) rank.posted.push_back(a);
+      return true;
+    }
+    if (!message.met()) return false;
+    wait_for(rank, message);
+    return true;
+  }
+
+  void wait_for(Own& rank, const Message& message) const {
+    const double arrives = message.arrives(costs_.transfer);
+    if (arrives <= rank.now) return;
+    // Waiting for the other end is idle time; the message itself is not.
+    rank.spent[Spent::kPp] += std::min(arrives - rank.now, costs_.transfer);
+    rank.now = arrives;
+  }
+
+  bool compute(Own& rank, size_t at, const Action& a) {
+    for (const Action& receive : rank.posted) {
+      if (uses(a, receive) && !messages_[static_cast<size_t>(receive.tag)].met()) return false;
+    }
+    for (const Action& receive : rank.posted) {
+      if (uses(a, receive)) wait_for(rank, messages_[static_cast<size_t>(receive.tag)]);
+    }
+    std::erase_if(rank.posted, [&](const Action& receive) { return uses(a, receive); });
+    const SpentSeconds cost = cost_of(costs_, at, a);
+    rank.spent += cost;
+    rank.now += cost.sum();
+    return true;
+  }
+
+  const PipelineSchedule& schedule_;
+  const ClockCosts& costs_;
+  std::vector<Message> messages_;
+  std::vector<Own> ranks_;
+};
+
 // Where a rank is in its list.
 struct Rank {
   size_t next = 0;
@@ -29,9 +137,10 @@ struct Rank {
   SpentSeconds spent;
 };
 
-class Run {
+// Ranks that share cores: one clock, event by event, since each slows the others.
+class RunTogether {
  public:
-  Run(const PipelineSchedule& schedule, const ClockCosts& costs)
+  RunTogether(const PipelineSchedule& schedule, const ClockCosts& costs)
       : schedule_(schedule),
         costs_(costs),
         messages_(tag_count(schedule.options)),
@@ -69,23 +178,10 @@ class Run {
     const Action& a = actions[rank.next];
     if (is_transfer(a)) return transfer(rank, a);
     if (!inputs_there(rank, a)) return false;
-    SpentSeconds cost;
-    if (has_forward(a)) cost += costs_.pass(static_cast<int64_t>(at), forward_pass(a), false);
-    if (has_backward(a)) {
-      const SpentSeconds back = costs_.pass(static_cast<int64_t>(at), backward_pass(a), true);
-      if (has_forward(a) && costs_.overlap) hide(cost, back);
-      cost += back;
-    }
+    const SpentSeconds cost = cost_of(costs_, at, a);
     begin(rank, cost);
     ++rank.next;
     return true;
-  }
-
-  // Each half of a pair goes on while the other one waits.
-  static void hide(SpentSeconds& forward, const SpentSeconds& backward) {
-    const double waits = forward.waits();
-    const double left = std::max(0.0, waits - backward.compute());
-    for (size_t i = 4; i < kSpentKinds && waits > 0; ++i) forward.of[i] *= left / waits;
   }
 
   void begin(Rank& rank, const SpentSeconds& cost) {
@@ -120,11 +216,7 @@ class Run {
   }
 
   bool inputs_there(Rank& rank, const Action& a) {
-    const auto used = [&](const Action& receive) {
-      const Pass pass = forward_pass(receive);
-      return receive.kind == ActionKind::kRecvForward ? has_forward(a) && forward_pass(a) == pass
-                                                      : has_backward(a) && backward_pass(a) == pass;
-    };
+    const auto used = [&](const Action& receive) { return uses(a, receive); };
     for (const Action& receive : rank.posted) {
       if (used(receive) && !messages_[static_cast<size_t>(receive.tag)].met()) return false;
     }
@@ -173,7 +265,7 @@ class Run {
 }  // namespace
 
 ClockTimes run_clock(const PipelineSchedule& schedule, const ClockCosts& costs) {
-  return Run(schedule, costs).finish();
+  return costs.sharing ? RunTogether(schedule, costs).finish() : RunApart(schedule, costs).finish();
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #include "tessera/planner/seconds/seconds_plan.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 
 #include "tessera/layout/batch_plan.h"
 #include "tessera/layout/dtypes.h"
@@ -47,29 +47,31 @@ SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& mac
   }
 
   // A pass costs the same for all micro-batches between the first and the last.
-  std::map<std::vector<int64_t>, SpentSeconds> made;
+  const size_t chunks = stages.empty() ? 1 : plan_stages(config, dims).front().chunks.size();
+  std::vector<std::optional<SpentSeconds>> made(stages.size() * chunks * 8);
   ClockCosts costs;
   costs.pass = [&](int64_t rank, const Pass& pass, bool backward) {
     const bool first = pass.micro_batch == 0;
     const bool last = pass.micro_batch == batch.micro_batches - 1;
-    const auto [found, is_new] =
-        made.try_emplace({rank, pass.chunk, backward, first, last}, SpentSeconds{});
-    if (is_new) {
+    const auto chunk = static_cast<size_t>(pass.chunk);
+    const size_t at = (static_cast<size_t>(rank) * chunks + chunk) * 8 + (backward ? 4 : 0) +
+                      (first ? 2 : 0) + (last ? 1 : 0);
+    if (!made[at]) {
       const StagePasses& stage = passes[static_cast<size_t>(rank)];
-      const auto chunk = static_cast<size_t>(pass.chunk);
-      found->second =
+      made[at] =
           backward ? stage.backward(chunk, {first, last}) : stage.forward(chunk, {first, last});
     }
-    return found->second;
+    return *made[at];
   };
   const auto stream =
       static_cast<double>(batch.local_batch * config.model.seq_length / dims.cp / dims.tp *
                           config.model.hidden_size * size_of(config.model.compute_dtype));
   costs.transfer = dims.pp > 1 ? seconds.message(Axis::kPp, "send", stream) : 0.0;
   costs.overlap = machine.overlap;
-  costs.sharing = [&](int64_t computing) {
-    return slow_down(machine, computing * of_stage, world);
-  };
+  if (!machine.devices && !machine.sharing.points.empty())
+    costs.sharing = [&](int64_t computing) {
+      return slow_down(machine, computing * of_stage, world);
+    };
   const ClockTimes times =
       run_clock(make_schedule(pipeline_options(config.parallelism, batch.micro_batches)), costs);
 
