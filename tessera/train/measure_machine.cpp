@@ -113,7 +113,8 @@ Machine measure_machine(int cores) {
   machine.compute[DType::kBFloat16] = rates_of(at::kBFloat16);
   machine.compute[DType::kFloat64] = rates_of(at::kDouble);
 
-  const at::Tensor a = at::ones({1 << 23}), b = at::ones({1 << 23}), c = at::empty({1 << 23});
+  const at::Tensor a = at::ones({1 << 23}), b = at::ones({1 << 23});
+  at::Tensor c = at::empty({1 << 23});
   machine.memory_bandwidth = 3.0 * 4 * (1 << 23) / seconds_of([&] { at::add_out(c, a, b); });
   const at::Tensor few = at::ones({8}), more = at::ones({8});
   machine.call = seconds_of([&] { at::add(few, more); });
