@@ -98,7 +98,7 @@ std::string calibrate(const CalibrateOptions& options) {
 
   const auto begin = std::chrono::steady_clock::now();
   Machine machine = measure_machine(usable_cores(own_host_facts(0)));
-  machine.host = host_identity();
+  machine.host = machine_description();
   machine.name = machine.host;
   machine.memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));

@@ -55,7 +55,7 @@ struct CollectiveTimes {
 struct Machine {
   std::string name;
   bool measured = false;
-  std::string host;      // of a measured machine: see host_identity
+  std::string host;      // of a measured machine: see machine_description
   bool devices = false;  // ranks compute on devices of their own; else they share `cores`
   int64_t cores = 0;
   int64_t node_ranks = 0;                 // ranks of a node; 0: all of them

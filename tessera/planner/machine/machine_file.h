@@ -36,7 +36,7 @@ std::string machine_yaml(const Machine& machine);
 std::string default_machine_path();
 
 /// Name of the host, its processor, and how many cores there are: "box, Xeon ..., 8 cores".
-std::string host_identity();
+std::string machine_description();
 
 /// One line for a person who plans with numbers of another host; empty: there is nothing to say.
 std::string machine_warning(const Machine& machine);

@@ -30,7 +30,7 @@ std::string default_machine_path() {
   return std::string(home) + "/.config/tessera/machine.yaml";
 }
 
-std::string host_identity() {
+std::string machine_description() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return std::string(name.data()) + ", " + processor() + ", " +
@@ -38,7 +38,7 @@ std::string host_identity() {
 }
 
 std::string machine_warning(const Machine& machine) {
-  if (!machine.measured || machine.host == host_identity()) return "";
+  if (!machine.measured || machine.host == machine_description()) return "";
   return "these seconds are of another host: " + machine.host;
 }
 
