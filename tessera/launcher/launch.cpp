@@ -90,8 +90,8 @@ NodeAssignment single_node(const MsrunFlags& flags) {
                       "= worker_num)");
   }
   NodeAssignment assignment;
-  assignment.claim =
-      std::make_unique<PortClaim>(flags.master_addr, flags.master_port, "--master_port");
+  assignment.claim = std::make_unique<PortClaim>(
+      flags.master_addr, flags.master_port, "--master_port", port_patience(flags.max_restarts));
   assignment.job_id = new_job_id();
   assignment.max_restarts = flags.max_restarts;
   return assignment;

@@ -375,7 +375,9 @@ NodeAssignment join_nodes(const NodeRequest& request, std::unique_ptr<PortClaim>
   try {
     if (!claim) {
       claim =
-          std::make_unique<PortClaim>(request.master_addr, request.master_port, "--master_port");
+          std::make_unique<PortClaim>(request.master_addr, request.master_port, "--master_port",
+                                      request.node_rank == 0 ? port_patience(request.max_restarts)
+                                                             : std::chrono::milliseconds(0));
     }
   } catch (const ConfigError&) {
     if (request.node_rank == 0) throw;
@@ -384,6 +386,10 @@ NodeAssignment join_nodes(const NodeRequest& request, std::unique_ptr<PortClaim>
   NodeAssignment result = Host(request, listen_at(reach_options(request)).descriptor).run();
   result.claim = std::move(claim);
   return result;
+}
+
+std::chrono::milliseconds port_patience(int max_restarts) {
+  return max_restarts > 0 ? std::chrono::milliseconds(20000) : std::chrono::milliseconds(0);
 }
 
 std::string new_job_id() { return random_digits(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,6 +50,9 @@ struct NodeAssignment {
 /// all have joined in time ("3 of 4 workers joined in 60 s; missing rank 3"). `claim`: of a node 0
 /// that starts again, which has the port already.
 NodeAssignment join_nodes(const NodeRequest& request, std::unique_ptr<PortClaim> claim = nullptr);
+
+/// How long a launcher waits for its port: one that may start again may follow a killed one.
+std::chrono::milliseconds port_patience(int max_restarts);
 
 /// An identifier that no other run has.
 std::string new_job_id();

@@ -166,6 +166,16 @@ TEST_F(Msrun, TheSecondJobOnAPortStopsAtOnce) {
                     HasSubstr("another job"), HasSubstr("free is for example --master_port=")));
 }
 
+// What a killed launcher leaves may have the port for a moment.
+TEST_F(Msrun, ARunThatMayStartAgainWaitsForItsPort) {
+  engine("touch ready$TESSERA_GENERATION; [ -e second ] || until [ -e stop ]; do sleep 0.05; done");
+  const CommandResult result = sh(page(1) +
+                                  " & while ! [ -e ready1 ]; do sleep 0.05; done; touch second; "
+                                  "(sleep 1; touch stop) & " +
+                                  page(1, "--max_restarts=1 --log_dir=second_logs"));
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST_F(Msrun, TwoJobsOnTwoPortsBothFinish) {
   const int other = free_port();
   const CommandResult result =

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -18,7 +19,8 @@ namespace {
 
 constexpr int kLastPort = 65535;
 constexpr int kPortsTried = 100;
-constexpr std::chrono::seconds kPatience{10};  // for the name server
+constexpr std::chrono::seconds kPatience{10};    // for the name server
+constexpr std::chrono::milliseconds kLook{100};  // at a port that is taken
 
 // Throws ConfigError when the name does not resolve.
 std::vector<NetAddress> addresses_of(const std::string& host, int port) {
@@ -82,11 +84,18 @@ bool owns_address(const std::string& host) {
 
 std::string resolve(const std::string& host) { return addresses_of(host, 0).front().text(); }
 
-PortClaim::PortClaim(const std::string& host, int port, const std::string& option) {
-  descriptor_ = claim(port);
-  if (descriptor_ >= 0 && can_listen(host, port)) return;
-  const bool other_job = descriptor_ < 0;
-  if (!other_job) ::close(descriptor_);
+PortClaim::PortClaim(const std::string& host, int port, const std::string& option,
+                     std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  bool other_job = false;
+  for (;;) {
+    descriptor_ = claim(port);
+    if (descriptor_ >= 0 && can_listen(host, port)) return;
+    other_job = descriptor_ < 0;
+    if (!other_job) ::close(descriptor_);
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kLook);
+  }
   std::string text = "port " + std::to_string(port) + " (" + option +
                      ") is taken on this machine by " +
                      (other_job ? "another job of tessera" : "another program");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace tessera {
@@ -17,9 +18,11 @@ std::string resolve(const std::string& host);
 /// other program listens there. It does not listen itself: rank 0 will.
 class PortClaim {
  public:
-  /// The port is that of `host`. Throws ConfigError that names `option` (for example
+  /// The port is that of `host`. Waits up to `patience` for who has it: workers of a launcher that
+  /// was killed take a moment to end. Throws ConfigError that names `option` (for example
   /// "--master_port") and a free port.
-  PortClaim(const std::string& host, int port, const std::string& option);
+  PortClaim(const std::string& host, int port, const std::string& option,
+            std::chrono::milliseconds patience = std::chrono::milliseconds(0));
   ~PortClaim();
   PortClaim(const PortClaim&) = delete;
   PortClaim& operator=(const PortClaim&) = delete;
