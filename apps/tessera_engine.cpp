@@ -15,7 +15,7 @@
 #include "tessera/launcher/program_main.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/calibrate.h"
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 #include "tessera/train/run.h"
 
 namespace tessera {

@@ -7,8 +7,8 @@
 
 #include "tessera/config/config.h"
 #include "tessera/launcher/restarts.h"
-#include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
+#include "tessera/train/parity/faults.h"
 #include "tessera/train/run_world.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 #include "tests/e2e/layout.h"
 
 namespace tessera::test {

@@ -12,7 +12,7 @@
 
 #include "tessera/config/config.h"
 #include "tessera/config/family.h"
-#include "tessera/train/recorder.h"
+#include "tessera/train/parity/recorder.h"
 
 namespace tessera::test {
 

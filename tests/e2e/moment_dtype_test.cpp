@@ -6,7 +6,7 @@
 
 #include "tessera/planner/plan.h"
 #include "tessera/storage/manifest.h"
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 #include "tests/e2e/layout.h"
 #include "tests/e2e/run_trainer.h"
 #include "tests/support/temp_dir.h"

@@ -12,7 +12,7 @@
 #include "tessera/layout/layer_modules.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/planner/plan.h"
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 #include "tests/e2e/layout.h"
 #include "tests/e2e/run_trainer.h"
 #include "tests/support/json_files.h"

@@ -10,7 +10,7 @@
 #include "tessera/planner/plan.h"
 #include "tessera/rules/validate.h"
 #include "tessera/train/open_training_data.h"
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 #include "tests/e2e/layout.h"
 #include "tests/e2e/run_trainer.h"
 #include "tests/support/case_path.h"

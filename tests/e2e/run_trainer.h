@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
-#include "tessera/train/recorder.h"
+#include "tessera/train/parity/recorder.h"
 #include "tessera/train/trainer.h"
 
 namespace tessera::test {

@@ -5,7 +5,7 @@
 
 #include "tessera/config/load.h"
 #include "tessera/rules/validate.h"
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 #include "tests/support/case_path.h"
 
 namespace tessera::test {

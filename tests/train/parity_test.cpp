@@ -1,6 +1,6 @@
 // `tessera parity`: right layouts pass, every injected fault is named.
 
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tessera/config/fields/codec_data.h"
+#include "tessera/config/fields/codec_structs.h"
 
 namespace tessera {
 

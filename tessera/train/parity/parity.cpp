@@ -1,4 +1,4 @@
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 
 #include <ATen/ATen.h>
 
@@ -10,7 +10,7 @@
 #include "tessera/layout/batch_plan.h"
 #include "tessera/rules/derive.h"
 #include "tessera/train/open_training_data.h"
-#include "tessera/train/recorder.h"
+#include "tessera/train/parity/recorder.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/train/faults.h"
+#include "tessera/train/parity/faults.h"
 
 #include <charconv>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "tessera/train/altered_group.h"
+#include "tessera/train/parity/altered_group.h"
 
 #include <ATen/ATen.h>
 

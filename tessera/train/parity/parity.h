@@ -9,7 +9,7 @@
 
 #include "tessera/config/config.h"
 #include "tessera/optim/optimizers.h"
-#include "tessera/train/faults.h"
+#include "tessera/train/parity/faults.h"
 
 namespace tessera {
 

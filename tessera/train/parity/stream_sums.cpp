@@ -1,4 +1,4 @@
-#include "tessera/train/stream_sums.h"
+#include "tessera/train/parity/stream_sums.h"
 
 #include <ATen/ATen.h>
 

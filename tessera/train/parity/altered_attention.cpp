@@ -1,9 +1,9 @@
-#include "tessera/train/altered_attention.h"
+#include "tessera/train/parity/altered_attention.h"
 
 #include <ATen/ATen.h>
 
 #include "tessera/parallel/context/key_exchange.h"
-#include "tessera/train/altered_group.h"
+#include "tessera/train/parity/altered_group.h"
 
 namespace tessera {
 namespace {

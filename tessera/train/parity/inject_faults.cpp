@@ -1,4 +1,4 @@
-#include "tessera/train/inject_faults.h"
+#include "tessera/train/parity/inject_faults.h"
 
 #include <ATen/ATen.h>
 
@@ -12,8 +12,8 @@
 #include "tessera/parallel/experts/expert_parallel_dispatchers.h"
 #include "tessera/parallel/tensor/tensor_parallel_layers.h"
 #include "tessera/schedule/make_schedule.h"
-#include "tessera/train/altered_attention.h"
-#include "tessera/train/altered_group.h"
+#include "tessera/train/parity/altered_attention.h"
+#include "tessera/train/parity/altered_group.h"
 
 namespace tessera {
 namespace {

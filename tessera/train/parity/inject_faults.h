@@ -9,7 +9,7 @@
 #include "tessera/nn/layer_context.h"
 #include "tessera/parallel/parallelize.h"
 #include "tessera/schedule/schedule_options.h"
-#include "tessera/train/faults.h"
+#include "tessera/train/parity/faults.h"
 
 namespace tessera {
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tessera/train/parity.h"
+#include "tessera/train/parity/parity.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/train/recorder.h"
+#include "tessera/train/parity/recorder.h"
 
 #include <ATen/ATen.h>
 

@@ -14,9 +14,9 @@
 #include "tessera/config/config.h"
 #include "tessera/data/sample_source.h"
 #include "tessera/optim/optimizers.h"
-#include "tessera/train/faults.h"
 #include "tessera/train/metrics.h"
-#include "tessera/train/stream_sums.h"
+#include "tessera/train/parity/faults.h"
+#include "tessera/train/parity/stream_sums.h"
 
 namespace tessera {
 
