@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
@@ -225,14 +226,14 @@ void MetricsWriter::write(const StepMetrics& metrics) {
     file_ << json_line(restart, metrics.samples - metrics.batch) << '\n';
   }
   restarts_.clear();
-  const std::string line = json_line(metrics);
+  std::string line = json_line(metrics);
   file_ << line << std::endl;
-  if (board_) board_->add(line);
   if (!file_ && !lost_) {
     lost_ = true;
     log_warning(path_ + ": cannot be written (" + std::strerror(errno) + "): step " +
                 std::to_string(metrics.step) + " and all after it are not in it");
   }
+  if (board_) board_->add(std::move(line));
   seconds_ += metrics.seconds;
   ++written_;
   const std::string clear = terminal_ ? "\r\033[K" : "";

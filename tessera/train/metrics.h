@@ -102,7 +102,7 @@ class MetricsWriter {
   bool lost_ = false;
   double seconds_ = 0;
   int64_t written_ = 0;
-  std::vector<Restart> restarts_;  // that have no line yet
+  std::vector<Restart> restarts_;          // that have no line yet
   std::unique_ptr<TensorboardLog> board_;  // null: none is asked for
 };
 
