@@ -38,7 +38,8 @@ tessera_floor(storage FLOORS layout config data base)
 tessera_floor(rules FLOORS layout config schedule data base)
 tessera_floor(planner FLOORS storage rules layout schedule config data base)
 tessera_floor(launcher FLOORS planner storage rules layout config base PACKAGES OpenSSL::Crypto)
-set(floor_1 launcher planner storage rules layout data schedule config base)
+tessera_floor(observe FLOORS planner storage rules layout config base)
+set(floor_1 launcher observe planner storage rules layout data schedule config base)
 
 # nn and models are plain mathematics: they do not see comm.
 tessera_floor(comm TORCH FLOORS ${floor_1})

@@ -30,6 +30,16 @@ void check_monitors(Checker& check) {
     check.error("elastic.spike.action",
                 "rollback needs checkpoints to go back to: checkpoint.enable_save = true");
   }
+  const TensorboardConfig& board = check.config.monitor.tensorboard;
+  const TensorboardConfig defaults;
+  if (board.log_interval < 1) {
+    check.warning("monitor.tensorboard.log_interval",
+                  "is not positive; " + std::to_string(defaults.log_interval) + " is used");
+  }
+  if (board.queue_size < 1) {
+    check.warning("monitor.tensorboard.queue_size",
+                  "is not positive; " + std::to_string(defaults.queue_size) + " is used");
+  }
   const std::vector<CallbackConfig>& callbacks = check.config.callbacks;
   for (size_t i = 0; i < callbacks.size(); ++i) {
     const CallbackConfig& callback = callbacks[i];

@@ -10,10 +10,12 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/base/log.h"
 #include "tessera/config/load.h"
+#include "tessera/optim/lr_schedule.h"
 
 namespace tessera {
 namespace {
@@ -123,9 +125,11 @@ std::string json_experts(const StepMetrics& m) {
     counts += "]";
     const double mean = static_cast<double>(sum) / static_cast<double>(layer.size());
     load += format(
-        "%s{\"layer\": %ld, \"max_over_mean\": %.6g, \"coldest\": %ld, \"hottest\": %ld}",
+        "%s{\"layer\": %ld, \"max_over_mean\": %.6g, \"without_tokens\": %ld, \"coldest\": %ld, "
+        "\"hottest\": %ld}",
         i == 0 ? "" : ", ", m.moe_layers[i], sum == 0 ? 0.0 : static_cast<double>(*hottest) / mean,
-        static_cast<long>(coldest - layer.begin()), static_cast<long>(hottest - layer.begin()));
+        static_cast<long>(std::ranges::count(layer, 0)), static_cast<long>(coldest - layer.begin()),
+        static_cast<long>(hottest - layer.begin()));
   }
   return ", \"tokens_per_expert\": [" + counts + "], \"expert_load\": [" + load + "]";
 }
@@ -198,6 +202,20 @@ MetricsWriter::MetricsWriter(const Config& config, int64_t kept_samples,
     throw ConfigError("output_dir = " + config.output_dir +
                       ": cannot write to it: " + (error ? error.message() : std::strerror(errno)));
   }
+  if (!config.monitor.tensorboard.output_dir.empty()) start_board(config, kept);
+}
+
+void MetricsWriter::start_board(const Config& config, const std::vector<std::string>& kept) {
+  TensorboardLogOptions options;
+  options.config = config.monitor.tensorboard;
+  options.points.device_loss = config.monitor.train_state.device_loss;
+  options.points.moe = config.monitor.moe_monitor;
+  options.points.learning_rate = [schedule = config.lr_scheduler, steps = steps_](int64_t update) {
+    return learning_rate(schedule, steps, update);
+  };
+  options.kept = kept;
+  options.yaml = to_yaml(config);
+  board_ = std::make_unique<TensorboardLog>(std::move(options));
 }
 
 void MetricsWriter::write(const StepMetrics& metrics) {
@@ -208,12 +226,14 @@ void MetricsWriter::write(const StepMetrics& metrics) {
     file_ << json_line(restart, metrics.samples - metrics.batch) << '\n';
   }
   restarts_.clear();
-  file_ << json_line(metrics) << std::endl;
+  std::string line = json_line(metrics);
+  file_ << line << std::endl;
   if (!file_ && !lost_) {
     lost_ = true;
     log_warning(path_ + ": cannot be written (" + std::strerror(errno) + "): step " +
                 std::to_string(metrics.step) + " and all after it are not in it");
   }
+  if (board_) board_->add(std::move(line));
   seconds_ += metrics.seconds;
   ++written_;
   const std::string clear = terminal_ ? "\r\033[K" : "";

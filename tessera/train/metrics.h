@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tessera/config/config.h"
 #include "tessera/launcher/restarts.h"
+#include "tessera/observe/tensorboard_log.h"
 
 namespace tessera {
 
@@ -83,13 +85,16 @@ class MetricsWriter {
   /// Creates `output_dir`, writes the resolved config.yaml and starts metrics.jsonl: with the lines
   /// that are there up to `kept_samples` (a run that resumes), else afresh. `restarts`: those of
   /// this run since the last step that was finished; each gets a line with what it cost, in front
-  /// of the first step. Throws ConfigError when it cannot.
+  /// of the first step. Starts an event file of TensorBoard where the file asks for one. Throws
+  /// ConfigError when it cannot.
   MetricsWriter(const Config& config, int64_t kept_samples = 0, std::vector<Restart> restarts = {});
   /// A file that takes no more (a full disk) does not end the run: it is said once, and the file
   /// ends there.
   void write(const StepMetrics& metrics);
 
  private:
+  void start_board(const Config& config, const std::vector<std::string>& kept);
+
   int64_t steps_;
   bool terminal_;
   std::string path_;
@@ -97,7 +102,8 @@ class MetricsWriter {
   bool lost_ = false;
   double seconds_ = 0;
   int64_t written_ = 0;
-  std::vector<Restart> restarts_;  // that have no line yet
+  std::vector<Restart> restarts_;          // that have no line yet
+  std::unique_ptr<TensorboardLog> board_;  // null: none is asked for
 };
 
 }  // namespace tessera

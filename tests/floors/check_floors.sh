@@ -7,7 +7,7 @@ cd "$1"
 
 find $(ls -d tessera apps 2>/dev/null) \( -name '*.h' -o -name '*.cpp' \) -print0 | sort -z | xargs -0 --no-run-if-empty awk '
 BEGIN {
-  free = "base config schedule data layout rules storage planner launcher"  # floors 0 to 5, all without torch
+  free = "base config schedule data layout rules storage planner launcher observe"  # floors 0 to 5, all without torch
   allowed["base"] = ""
   allowed["config"] = allowed["schedule"] = allowed["data"] = "base"
   allowed["layout"] = "base config schedule data"
@@ -15,6 +15,7 @@ BEGIN {
   allowed["storage"] = "base config data layout"
   allowed["planner"] = "base config schedule data layout rules storage"
   allowed["launcher"] = "base config layout rules storage planner"
+  allowed["observe"] = "base config schedule data layout rules storage planner"
   allowed["comm"] = free
   allowed["nn"] = free
   allowed["models"] = free " nn"

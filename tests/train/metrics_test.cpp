@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/observe/event_reader.h"
 #include "tests/support/temp_dir.h"
 
 namespace tessera::test {
@@ -81,6 +82,34 @@ TEST_F(Metrics, AFileThatTakesNoMoreIsSaidOnce) {
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("metrics.jsonl: cannot be written (File too large): step 2 and all"));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
+}
+
+TEST_F(Metrics, EventFilesHaveTheSameStepsAlsoAfterAResume) {
+  config_.monitor.tensorboard.output_dir = folder_ / "board";
+  {
+    MetricsWriter writer(config_);
+    for (int64_t number = 1; number <= 4; ++number) writer.write(step(number));
+  }
+  {
+    MetricsWriter resumed(config_, 16);
+    for (int64_t number = 3; number <= 5; ++number) {
+      StepMetrics again = step(number);
+      again.loss = 1.5;
+      resumed.write(again);
+    }
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "board")) {
+    files.push_back(entry.path());
+  }
+  ASSERT_EQ(files.size(), 2u);
+  std::sort(files.begin(), files.end());
+  testing_events::Events events;
+  for (const std::string& file : files) events.read(file);
+  const std::map<int64_t, float> by_step = {{1, 0}, {2, 0}, {3, 1.5}, {4, 1.5}, {5, 1.5}};
+  const std::map<int64_t, float> by_samples = {{8, 0}, {16, 0}, {24, 1.5}, {32, 1.5}, {40, 1.5}};
+  EXPECT_EQ(events.scalars["loss"], by_step);
+  EXPECT_EQ(events.scalars["loss vs samples"], by_samples);
 }
 
 }  // namespace

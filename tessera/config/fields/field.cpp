@@ -99,6 +99,9 @@ const std::vector<Alias>& all_aliases() {
       {"model.rope_scaling", "type", "rope_type"},
       {"train_dataset.dataloader.config", "compressed_eod_mask_length", "eod_pad_length"},
       {"train_dataset.dataloader", "compressed_eod_mask_length", "eod_pad_length"},
+      {"monitor.tensorboard", "tensorboard_dir", "output_dir"},
+      {"monitor.tensorboard", "tensorboard_log_interval", "log_interval"},
+      {"monitor.tensorboard", "tensorboard_queue_size", "queue_size"},
   };
   return aliases;
 }

@@ -24,17 +24,20 @@ std::vector<Field> observe_fields() {
                        "As local_norm, of the last micro-batch of a step."),
       TESSERA_FIELD(monitor.train_state.device_loss, kHonoured,
                     "Every rank tells the loss of the step."),
-      TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_dir", std::string,
-                           "metrics.jsonl holds the curves."),
-      TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_log_interval", int64_t, "As above."),
-      TESSERA_UNUSED_FIELD("monitor.tensorboard.tensorboard_queue_size", int64_t, "As above."),
-      TESSERA_UNUSED_FIELD("monitor.tensorboard.output_dir", std::string, "As above."),
-      TESSERA_UNUSED_FIELD("monitor.tensorboard.log_interval", int64_t, "As above."),
-      TESSERA_UNUSED_FIELD("monitor.tensorboard.queue_size", int64_t, "As above."),
-      TESSERA_FIELD(monitor.moe_monitor.save_tokens_per_expert_interval, kNoEffect,
-                    "metrics.jsonl holds the counts.")
+      TESSERA_FIELD(monitor.tensorboard.output_dir, kHonoured,
+                    "Folder of event files for TensorBoard, written by rank 0; empty: none.")
+          .path_of_files(),
+      TESSERA_FIELD(monitor.tensorboard.log_interval, kHonoured,
+                    "Steps from one point of a curve to the next. Not positive: 1, and a warning."),
+      TESSERA_FIELD(monitor.tensorboard.queue_size, kHonoured,
+                    "Steps that may wait for the thread that writes. Not positive: 1000, and a "
+                    "warning."),
+      TESSERA_FIELD(monitor.moe_monitor.save_tokens_per_expert_interval, kHonoured,
+                    "Steps from one histogram of tokens per expert to the next in TensorBoard; "
+                    "metrics.jsonl has the counts of every step.")
           .at_least(1),
-      TESSERA_UNUSED_FIELD("monitor.moe_monitor.target_layers", AnyValue, "As above."),
+      TESSERA_FIELD(monitor.moe_monitor.target_layers, kHonoured,
+                    "Layers whose experts TensorBoard shows; null: all that have experts."),
 
       TESSERA_FIELD(profiler.enable_profiling, kRefused, "See `tessera train --trace`."),
       TESSERA_UNUSED_FIELD("profiler.start_step", int64_t, "See profiler.enable_profiling.")
