@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tessera/layout/axis.h"
 #include "tessera/layout/layer_ranges.h"
 #include "tessera/schedule/balance.h"
 
@@ -54,18 +55,19 @@ Config with_layout(const Config& config, const LayoutChoice& choice, double head
 
 std::string to_text(const LayoutChoice& c) {
   std::string text;
-  const auto degree = [&](const char* name, int64_t value) {
-    if (value > 1) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name, value);
+  const auto degree = [&](Axis axis, int64_t value) {
+    if (value > 1)
+      text += fmt::format("{}{} {}", text.empty() ? "" : " x ", axis_name(axis), value);
   };
-  degree("dp_replicate", c.dp_replicate());
-  degree("dp_shard", c.dp_shard);
-  degree("cp", c.cp);
+  degree(Axis::kDpReplicate, c.dp_replicate());
+  degree(Axis::kDpShard, c.dp_shard);
+  degree(Axis::kCp, c.cp);
   if (c.cp > 1) {
     text += c.method == "hybrid" ? fmt::format(" (hybrid, ulysses {})", c.ulysses)
                                  : " (" + c.method + ")";
   }
-  degree("tp", c.tp);
-  degree("pp", c.pp);
+  degree(Axis::kTp, c.tp);
+  degree(Axis::kPp, c.pp);
   if (c.chunks > 1) text += fmt::format(" ({} chunks)", c.chunks);
   if (text.empty()) text = "one rank";
   if (c.ep > 1) text += fmt::format(", ep {}{}", c.ep, c.by_node ? " by node" : "");

@@ -301,7 +301,7 @@ class Search {
     }
     result_.limit = fmt::format(
         "beside products ({:.0f} % of the step) {} takes {:.0f} %; memory {} of {}",
-        100 * slowest->of[0] / best.seconds.step, kSpentNames[most],
+        100 * slowest->of[0] / best.seconds.step, spent_name(most),
         100 * slowest->of[most] / best.seconds.step, bytes_text(static_cast<int64_t>(best.memory)),
         limit_ > 0 ? bytes_text(static_cast<int64_t>(limit_)) : "no limit");
   }

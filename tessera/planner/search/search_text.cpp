@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
+#include "tessera/layout/axis.h"
 #include "tessera/planner/bytes_text.h"
 #include "tessera/planner/seconds/seconds_text.h"
 
@@ -24,16 +25,17 @@ std::string line(const FoundLayout& found) {
 
 Json choice_json(const LayoutChoice& c) {
   constexpr std::array<const char*, 3> kRecompute = {"none", "half", "all"};
-  return {{"pp", c.pp},
+  const auto axis = [](Axis of) { return std::string(axis_name(of)); };
+  return {{axis(Axis::kPp), c.pp},
           {"chunks", c.chunks},
-          {"tp", c.tp},
-          {"cp", c.cp},
+          {axis(Axis::kTp), c.tp},
+          {axis(Axis::kCp), c.cp},
           {"method", c.method},
           {"ulysses", c.method == "hybrid" ? c.ulysses : 1},
-          {"ep", c.ep},
+          {axis(Axis::kEp), c.ep},
           {"by_node", c.by_node},
-          {"dp_replicate", c.dp_replicate()},
-          {"dp_shard", c.dp_shard},
+          {axis(Axis::kDpReplicate), c.dp_replicate()},
+          {axis(Axis::kDpShard), c.dp_shard},
           {"local_batch", c.local_batch},
           {"recompute", kRecompute[static_cast<size_t>(c.recompute)]},
           {"reshard", c.reshard},

@@ -15,7 +15,7 @@ std::string shares(const SpentSeconds& spent, double step) {
   for (size_t i = 0; i < kSpentKinds; ++i) {
     const double share = spent.of[i] / step;
     if (share < 0.001) continue;
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", kSpentNames[i], 100 * share);
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", spent_name(i), 100 * share);
   }
   return text;
 }
@@ -60,7 +60,7 @@ std::string to_json(const SecondsPlan& plan) {
   if (!plan.warning.empty()) json["warning"] = plan.warning;
   for (const SpentSeconds& stage : plan.stages) {
     nlohmann::ordered_json spent;
-    for (size_t i = 0; i < kSpentKinds; ++i) spent[std::string(kSpentNames[i])] = stage.of[i];
+    for (size_t i = 0; i < kSpentKinds; ++i) spent[std::string(spent_name(i))] = stage.of[i];
     json["stages"].push_back(spent);
   }
   return json.dump();

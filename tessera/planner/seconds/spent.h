@@ -25,9 +25,8 @@ enum class Spent {
   kIdle,    // until other stages have what this one needs
 };
 inline constexpr size_t kSpentKinds = 14;
-inline constexpr std::array<std::string_view, kSpentKinds> kSpentNames = {
-    "products", "experts", "attention", "elements", "tp",   "cp",     "ep",
-    "fsdp",     "pp",      "finish",    "update",   "load", "shared", "idle"};
+/// "products", ...; of waiting the axis.
+std::string_view spent_name(size_t kind);
 
 /// Seconds by what they go into.
 struct SpentSeconds {
