@@ -137,7 +137,7 @@ void refuse_unknown(const HfConfig& hf, std::vector<Issue>& issues) {
   for (const Value::Entry& entry : hf.document.entries) {
     const std::string path = "model." + canonical_key("model", entry.key);
     if (check_published_key(entry, issues) || has_no_effect(entry.key) || entry.value.is_null() ||
-        (find_field(path) != nullptr && is_wanted(path, hf.family.get()))) {
+        find_field(path) != nullptr) {
       continue;
     }
     report(issues, entry.value, entry.key,

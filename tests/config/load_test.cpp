@@ -21,7 +21,7 @@ constexpr const char* kLlama = R"({
     "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
   "max_position_embeddings": 131072, "tie_word_embeddings": true, "attention_bias": false,
   "initializer_range": 0.5, "attention_dropout": 0.3, "dtype": "float16", "pad_token_id": 7,
-  "transformers_version": "4.0", "some_future_key": [1, 2]
+  "transformers_version": "4.0", "auto_map": [1, 2]
 })";
 
 ConfigResult load_with(const TempDir& dir, const std::string& json, const std::string& model) {
