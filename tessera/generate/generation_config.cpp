@@ -52,7 +52,6 @@ ConfigResult of_checkpoint(const ModelSource& source, const Overrides& overrides
   if (!run.ok()) throw CheckpointError(format_issues(run.issues));
   run.config.parallelism = {};
   run.config.recompute = {};
-  run.config.recompute_comm = {};
   run.config.checkpoint = {};
   run.config.optimizer = {};
   run.config.context.device_target = "CPU";

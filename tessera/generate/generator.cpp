@@ -21,7 +21,6 @@ Config without_training(Config config) {
   config.model.hidden_dropout = 0;
   config.model.attention_dropout = 0;
   config.recompute = {};
-  config.recompute_comm = {};
   config.parallelism.enable_mc2 = false;
   return config;
 }

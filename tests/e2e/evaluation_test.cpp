@@ -130,7 +130,8 @@ TEST(Evaluation, MovesNothing) {
   }
 }
 
-// The peak of a run is that of its training steps.
+// The peak of a run is that of its training steps: a batch of an evaluation may lie beside what the
+// loader reads ahead, no more.
 TEST(Evaluation, NeedsNoMoreMemory) {
   for (const auto& [ranks, set] : {std::pair{int64_t{2}, Sets{shard(2), local_batch(2)}},
                                    std::pair{int64_t{2}, pp(2, 2) + Sets{local_batch(2)}}}) {
@@ -142,7 +143,9 @@ TEST(Evaluation, NeedsNoMoreMemory) {
     options.eval_sets = open_eval_sets(config);
     const Measured with = measure_memory(config, ranks, options, 3);
     for (size_t rank = 0; rank < with.peak.size(); ++rank) {
-      EXPECT_LE(with.peak[rank], without.peak[rank]) << "rank " << rank;
+      EXPECT_LE(static_cast<double>(with.peak[rank]),
+                1.02 * static_cast<double>(without.peak[rank]))
+          << "rank " << rank;
     }
   }
 }

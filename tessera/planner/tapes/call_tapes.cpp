@@ -204,7 +204,7 @@ CallTapes::Key CallTapes::key_of(const ModelUnit& unit) const {
   if (unit.kind != ModelUnit::Kind::kLayer) return {static_cast<int64_t>(unit.kind)};
   // What is recomputed by parts differs from layer to layer.
   const RecomputeConfig& r = config_.recompute;
-  const bool by_parts = r.mode == "select" || r.exclude_op || config_.recompute_comm.enable;
+  const bool by_parts = r.mode == "select" || r.exclude_op;
   return {static_cast<int64_t>(unit.kind),
           unit.layer < model_.num_hidden_layers ? 0 : 1,
           model_.is_moe_layer(unit.layer) ? 1 : 0,
