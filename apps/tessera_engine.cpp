@@ -84,6 +84,10 @@ int export_checkpoint(const ExportFlags& flags) {
   options.output = flags.output;
   options.tokenizer = flags.tokenizer;
   options.shard_bytes = flags.shard_bytes;
+  options.base = flags.base;
+  if (flags.adapter && flags.merge) throw ConfigError("--adapter and --merge: one of them");
+  if (flags.adapter) options.adapters = HfExportOptions::Adapters::kAlone;
+  if (flags.merge) options.adapters = HfExportOptions::Adapters::kMerged;
   if (!flags.dtype.empty()) options.dtype = dtype_from_string(flags.dtype);
   print_result(export_to_hf(options));
   return static_cast<int>(ExitCode::kDone);
@@ -97,7 +101,7 @@ int inspect(const InspectFlags& flags) {
 
 GenerationRun run_of(const GenerateFlags& flags) {
   GenerationRun run;
-  const ModelSource source{flags.model, flags.checkpoint, flags.config, flags.dtype};
+  const ModelSource source{flags.model, flags.adapter, flags.checkpoint, flags.config, flags.dtype};
   run.config = generation_config(source, flags.overrides, flags.ranks.value_or(1));
   run.tokenizer = flags.tokenizer;
   if (!flags.chat.empty()) run.chat = flags.chat == "auto" ? "" : flags.chat;
@@ -135,7 +139,7 @@ int generate_texts(const GenerateFlags& flags) {
 int predict(const TrainFlags& flags) {
   const WorldOfProcess world = world_of_process(flags.ranks);
   GenerationRun run;
-  run.config = generation_config({"", "", flags.config, ""}, flags.overrides, world.world);
+  run.config = generation_config({"", "", "", flags.config, ""}, flags.overrides, world.world);
   const InferenceConfig& inference = run.config.inference;
   run.prompts = prompts_of(inference);
   run.options.sampling = {inference.repetition_penalty,

@@ -12,6 +12,7 @@
 #include "tessera/planner/plan.h"
 #include "tessera/planner/run_summary.h"
 #include "tessera/planner/seconds/seconds_plan.h"
+#include "tessera/storage/adapter_config.h"
 
 namespace tessera {
 namespace {
@@ -112,12 +113,22 @@ void take_weights(EvaluateFlags& flags) {
   if (!flags.model.empty() && !flags.checkpoint.empty()) {
     throw ConfigError("--model and --checkpoint: one of them");
   }
+  if (!flags.adapter.empty()) {
+    if (flags.model.empty()) throw ConfigError("--adapter: --model FOLDER names its base");
+    for (std::string& text : adapter_overrides(flags.adapter, flags.model)) {
+      flags.overrides.push_back(std::move(text));
+    }
+    flags.model.clear();
+    flags.adapter.clear();
+    return;
+  }
   std::string path = flags.model.empty() ? flags.checkpoint : flags.model;
   if (path.empty()) return;
   path = std::filesystem::absolute(path).string();
   std::string quoted;
   for (const char c : path) quoted += c == '\'' ? "''" : std::string(1, c);
   flags.overrides.push_back("checkpoint.load_path='" + quoted + "'");
+  if (!flags.model.empty()) flags.overrides.emplace_back("checkpoint.base_load_path=''");
   flags.model.clear();
   flags.checkpoint.clear();
 }
@@ -127,6 +138,7 @@ int evaluate(EvaluateFlags flags) {
   // An evaluation goes over the sets once, whatever the file asks of a training.
   flags.overrides.emplace_back("training.eval_interval=1");
   flags.overrides.emplace_back("checkpoint.enable_save=false");
+  flags.overrides.emplace_back("checkpoint.save_trainable_only=false");
   flags.overrides.emplace_back("checkpoint.resume=never");
   const WorldOfProcess world = world_of_process(flags.ranks);
   check_before_engine(flags.config, flags.overrides, world);

@@ -103,6 +103,7 @@ int tokenize(const TokenizeFlags& flags) {
 struct TrainTokenizerFlags {
   TrainTokenizerOptions options;
   std::string format = "auto";
+  std::vector<std::string> special;
 };
 
 int train(TrainTokenizerFlags& flags) {
@@ -110,6 +111,7 @@ int train(TrainTokenizerFlags& flags) {
   if (flags.format == "text") options.source.format = TextFormat::kBytes;
   if (flags.format == "jsonl") options.source.format = TextFormat::kJsonLines;
   options.source.say = log_info;
+  if (!flags.special.empty()) options.special = flags.special;  // instead of the default
   const TrainTokenizerReport report = train_tokenizer(options);
   print_result(fmt::format(
       "{}/tokenizer.json: {} tokens of {} different words in {} documents{}\n", options.output,
@@ -208,7 +210,7 @@ Command train_tokenizer_command() {
            {.name = "--special",
             .value = "TOKEN",
             .help = "special tokens; the first ends documents (default: <|endoftext|>)",
-            .target = &options.special,
+            .target = &flags->special,
             .many = true},
            json_key_flag(options.source.json_key),
            format_flag(flags->format)},

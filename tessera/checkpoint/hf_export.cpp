@@ -14,10 +14,14 @@
 #include "tessera/checkpoint/checkpoint_reader.h"
 #include "tessera/checkpoint/element_scalar.h"
 #include "tessera/checkpoint/safetensors.h"
+#include "tessera/checkpoint/weight_source.h"
 #include "tessera/config/hf_config_writer.h"
 #include "tessera/config/load.h"
+#include "tessera/storage/adapter_config.h"
 #include "tessera/storage/checkpoint_choice.h"
+#include "tessera/storage/fingerprint.h"
 #include "tessera/storage/iteration_folder.h"
+#include "tessera/storage/published_weights.h"
 #include "tessera/storage/tokenizer_files.h"
 
 namespace tessera {
@@ -30,15 +34,10 @@ constexpr int64_t kPieceBytes = 64 << 20;
 
 // A tensor of the files, made of one parameter or of several (ParamSpec::stack).
 struct Exported {
-  struct Part {
-    const ParamSpec* spec;
-    const StoredTensor* tensor;
-  };
-
   std::string name;
   std::vector<int64_t> shape;
   ElementType dtype;
-  std::vector<Part> parts;
+  std::vector<const ParamSpec*> parts;
 
   uint64_t bytes() const {
     auto bytes = static_cast<uint64_t>(size_of(dtype));
@@ -49,46 +48,45 @@ struct Exported {
 
 Config config_of(const Manifest& manifest, const fs::path& folder, const FamilyTable& families) {
   const std::string name = (folder / kManifestName).string() + ": config";
-  ConfigResult result = load_config_text(manifest.config, name, folder.string(),
-                                         {"checkpoint.load_path=''"}, families);
+  ConfigResult result =
+      load_config_text(manifest.config, name, folder.string(),
+                       {"checkpoint.load_path=''", "checkpoint.base_load_path=''"}, families);
   if (!result.ok()) throw CheckpointError(format_issues(result.issues));
   return std::move(result.config);
 }
 
 // Unless asked otherwise: what the model stores between steps; a checkpoint holds the masters.
-ElementType exported_type(const ParamSpec& spec, const StoredTensor& tensor,
-                          const ModelConfig& model) {
-  if (!spec.trainable) return tensor.dtype;
+ElementType exported_type(const ParamSpec& spec, ElementType there, const ModelConfig& model) {
+  if (!spec.trainable || spec.frozen) return there;
   const DType stored =
       spec.role == ParamRole::kEmbedding ? model.embedding_params_dtype : model.params_dtype;
-  return stored == DType::kBFloat16 ? ElementType::kBF16 : tensor.dtype;
+  return stored == DType::kBFloat16 ? ElementType::kBF16 : there;
 }
 
 // In the order of the model; as many a file as fit.
-std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const ModelConfig& config,
+std::vector<std::vector<Exported>> plan_files(const WeightSource& source, const ModelConfig& config,
                                               const std::vector<ParamSpec>& model,
                                               const HfExportOptions& options) {
+  const bool alone = options.adapters == HfExportOptions::Adapters::kAlone;
   std::vector<std::vector<Exported>> files(1);
   std::map<std::string, std::pair<size_t, size_t>> stacks;  // name -> file, place in it
   uint64_t filled = 0;
   for (const ParamSpec& spec : model) {
     if (!spec.tied_to.empty()) continue;
-    const StoredTensor& tensor = manifest.weights.at(spec.name);
-    const Exported::Part part{&spec, &tensor};
     if (spec.stack) {
       const auto [at, added] =
           stacks.emplace(spec.stack->tensor, std::pair(files.size() - 1, files.back().size()));
       if (!added) {
-        files[at->second.first][at->second.second].parts.push_back(part);
+        files[at->second.first][at->second.second].parts.push_back(&spec);
         continue;
       }
     }
-    const Exported next{
-        spec.stack ? spec.stack->tensor : spec.name,
-        spec.stack ? spec.stack->shape : tensor.shape,
-        options.dtype ? element_type(*options.dtype) : exported_type(spec, tensor, config),
-        {part}};
-    if (filled > 0 && filled + next.bytes() > options.shard_bytes) {
+    const Exported next{spec.stack ? spec.stack->tensor : (alone ? kAdapterPrefix : "") + spec.name,
+                        spec.stack ? spec.stack->shape : spec.shape,
+                        options.dtype ? element_type(*options.dtype)
+                                      : exported_type(spec, source.type(spec), config),
+                        {&spec}};
+    if (!alone && filled > 0 && filled + next.bytes() > options.shard_bytes) {
       files.emplace_back();
       filled = 0;
       if (spec.stack) stacks[spec.stack->tensor] = {files.size() - 1, 0};
@@ -99,79 +97,74 @@ std::vector<std::vector<Exported>> plan_files(const Manifest& manifest, const Mo
   return files;
 }
 
-at::Tensor read(CheckpointReader& reader, const StoredTensor& tensor, const Box& box) {
-  at::Tensor piece = at::empty(box.sizes, at::TensorOptions().dtype(scalar_type(tensor.dtype)));
-  reader.read_box(tensor, box, piece);
-  return piece;
-}
-
-Box whole_box(const StoredTensor& tensor) {
-  return {std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape};
+Box whole_box(const ParamSpec& spec) {
+  return {std::vector<int64_t>(spec.shape.size(), 0), spec.shape};
 }
 
 // A tensor as it is, some rows at a time.
-void write_rows(CheckpointReader& reader, const StoredTensor& tensor, SafetensorsWriter& writer) {
-  Box box = whole_box(tensor);
+void write_rows(WeightSource& source, const ParamSpec& spec, SafetensorsWriter& writer) {
+  Box box = whole_box(spec);
   const int64_t rows = box.sizes.empty() ? 1 : box.sizes[0];
   if (box.numel() == 0) return;
-  const int64_t element = size_of(tensor.dtype);
+  const int64_t element = size_of(source.type(spec));
   const int64_t step = std::max<int64_t>(1, kPieceBytes / (box.numel() / rows * element));
   for (int64_t row = 0; row < rows; row += step) {
     if (!box.sizes.empty()) {
       box.offsets[0] = row;
       box.sizes[0] = std::min(step, rows - row);
     }
-    writer.append(read(reader, tensor, box));
+    writer.append(source.read(spec, box));
   }
 }
 
 // Parts that share a prefix, put together as the published tensor has them.
-void write_stacked(CheckpointReader& reader, const std::vector<Exported::Part>& parts,
+void write_stacked(WeightSource& source, const std::vector<const ParamSpec*>& parts,
                    SafetensorsWriter& writer) {
-  std::vector<int64_t> shape = parts.front().tensor->shape;
+  std::vector<int64_t> shape = parts.front()->shape;
   shape[0] = 0;
-  for (const Exported::Part& part : parts) shape[0] += part.tensor->shape[0];
-  at::Tensor all =
-      at::empty(shape, at::TensorOptions().dtype(scalar_type(parts.front().tensor->dtype)));
-  for (const auto& [spec, tensor] : parts) {
-    const StackPlace& place = *spec->stack;
-    const int64_t end = place.first_row + (tensor->shape[0] - 1) * place.row_step + 1;
-    all.slice(0, place.first_row, end, place.row_step)
-        .copy_(read(reader, *tensor, whole_box(*tensor)));
+  for (const ParamSpec* part : parts) shape[0] += part->shape[0];
+  at::Tensor all;
+  for (const ParamSpec* part : parts) {
+    const StackPlace& place = *part->stack;
+    const int64_t end = place.first_row + (part->shape[0] - 1) * place.row_step + 1;
+    const at::Tensor read = source.read(*part, whole_box(*part));
+    if (!all.defined()) all = at::empty(shape, read.options());
+    all.slice(0, place.first_row, end, place.row_step).copy_(read);
   }
-  writer.append(parts.front().spec->stack->transposed ? all.t().contiguous() : all);
+  writer.append(parts.front()->stack->transposed ? all.t().contiguous() : all);
 }
 
-void write_tensor(CheckpointReader& reader, const Exported& exported, SafetensorsWriter& writer) {
-  const auto& first = exported.parts.front().spec->stack;
+void write_tensor(WeightSource& source, const Exported& exported, SafetensorsWriter& writer) {
+  const auto& first = exported.parts.front()->stack;
   const bool row_by_row =
       !first || (first->prefix.empty() && first->row_step == 1 && !first->transposed);
   if (row_by_row) {
-    for (const Exported::Part& part : exported.parts) write_rows(reader, *part.tensor, writer);
+    for (const ParamSpec* part : exported.parts) write_rows(source, *part, writer);
     return;
   }
   for (auto begin = exported.parts.begin(); begin != exported.parts.end();) {
-    const auto end = std::find_if(begin, exported.parts.end(), [&](const Exported::Part& part) {
-      return part.spec->stack->prefix != begin->spec->stack->prefix;
+    const auto end = std::find_if(begin, exported.parts.end(), [&](const ParamSpec* part) {
+      return part->stack->prefix != (*begin)->stack->prefix;
     });
-    write_stacked(reader, {begin, end}, writer);
+    write_stacked(source, {begin, end}, writer);
     begin = end;
   }
 }
 
-std::string file_name(size_t file, size_t files) {
+std::string file_name(size_t file, size_t files, bool adapters) {
+  if (adapters) return kAdapterWeights;
   if (files == 1) return "model.safetensors";
   char text[64];
   std::snprintf(text, sizeof(text), "model-%05zu-of-%05zu.safetensors", file + 1, files);
   return text;
 }
 
-uint64_t write_weights(CheckpointReader& reader, const std::vector<std::vector<Exported>>& files,
-                       const fs::path& folder) {
+uint64_t write_weights(WeightSource& source, const std::vector<std::vector<Exported>>& files,
+                       const fs::path& folder, bool adapters) {
   uint64_t total = 0;
   nlohmann::ordered_json map = nlohmann::ordered_json::object();
   for (size_t f = 0; f < files.size(); ++f) {
-    const std::string name = file_name(f, files.size());
+    const std::string name = file_name(f, files.size(), adapters);
     std::vector<SafetensorsEntry> entries;
     for (const Exported& exported : files[f]) {
       SafetensorsEntry entry;
@@ -183,7 +176,7 @@ uint64_t write_weights(CheckpointReader& reader, const std::vector<std::vector<E
       total += exported.bytes();
     }
     SafetensorsWriter writer(folder / name, std::move(entries), {{"format", "pt"}});
-    for (const Exported& exported : files[f]) write_tensor(reader, exported, writer);
+    for (const Exported& exported : files[f]) write_tensor(source, exported, writer);
     writer.close();
   }
   if (files.size() > 1) {
@@ -193,6 +186,56 @@ uint64_t write_weights(CheckpointReader& reader, const std::vector<std::vector<E
   }
   return total;
 }
+
+// What is exported, and where it is read.
+class Weights {
+ public:
+  Weights(CheckpointReader& reader, const Config& config, const HfExportOptions& options)
+      : checkpoint_(source_of_checkpoint(reader)) {
+    using Adapters = HfExportOptions::Adapters;
+    const bool adapted = config.model.lora.is_given();
+    const bool alone = !reader.manifest().base.empty();
+    if (adapted != (options.adapters != Adapters::kNone)) {
+      throw ConfigError(adapted
+                            ? reader.folder().string() +
+                                  ": of a run with lora_config: --adapter writes the adapters "
+                                  "alone, --merge the model with them added to its weights"
+                            : reader.folder().string() +
+                                  ": of a run without lora_config: it has no adapters to write");
+    }
+    base_ = options.base.empty() ? fs::path(base_path_of(reader.manifest())) : options.base;
+    const std::vector<ParamSpec> all = model_spec(config.model);
+    const std::string report = compare_with_model(
+        reader.manifest(), select_rows(all, alone ? WeightRows::kAdapters : WeightRows::kAll));
+    TESSERA_CHECK(report.empty(), reader.folder().string(), report);
+    model_ = select_rows(
+        all, options.adapters == Adapters::kAlone ? WeightRows::kAdapters : WeightRows::kBase);
+    if (options.adapters != Adapters::kMerged) return;
+    if (alone && base_.empty()) {
+      throw ConfigError(reader.folder().string() +
+                        ": holds adapters alone: --base FOLDER names their model");
+    }
+    if (alone && weights_fingerprint(folder_of(base_)) != reader.manifest().base) {
+      throw CheckpointError(base_.string() +
+                            ": is not the model that the adapters were trained on");
+    }
+    if (alone) outside_ = source_at(base_, model_);
+    merged_ = merged_source(outside_ ? *outside_ : *checkpoint_, *checkpoint_, config.model);
+  }
+
+  const std::vector<ParamSpec>& model() const { return model_; }
+  WeightSource& source() const { return merged_ ? *merged_ : *checkpoint_; }
+  const fs::path& base() const { return base_; }
+
+ private:
+  static fs::path folder_of(const fs::path& path) {
+    return holds_published_weights(path) ? path : checkpoints_at(path).folders.front();
+  }
+
+  std::unique_ptr<WeightSource> checkpoint_, outside_, merged_;
+  std::vector<ParamSpec> model_;
+  fs::path base_;
+};
 
 }  // namespace
 
@@ -212,10 +255,9 @@ std::string export_to_hf(const HfExportOptions& options) {
   if (!choice.note.empty()) log_warning(choice.note);
   CheckpointReader reader(choice.folders.front());
   const Config config = config_of(reader.manifest(), reader.folder(), options.families);
-  const std::vector<ParamSpec> model = model_spec(config.model);
-  const std::string report = compare_with_model(reader.manifest(), model);
-  TESSERA_CHECK(report.empty(), reader.folder().string(), report);
-  const auto files = plan_files(reader.manifest(), config.model, model, options);
+  const Weights weights(reader, config, options);
+  const auto files = plan_files(weights.source(), config.model, weights.model(), options);
+  const bool alone = options.adapters == HfExportOptions::Adapters::kAlone;
 
   const fs::path writing = output.string() + ".writing";
   fs::remove_all(writing, error);
@@ -223,9 +265,14 @@ std::string export_to_hf(const HfExportOptions& options) {
     throw ConfigError(writing.string() + ": cannot be created: " + error.message());
   }
   try {
-    const uint64_t bytes = write_weights(reader, files, writing);
-    write_file_durably(writing / kModelConfigName,
-                       hf_config_json(config.model, weight_dtype(files.front().front().dtype)));
+    const uint64_t bytes = write_weights(weights.source(), files, writing, alone);
+    if (alone) {
+      write_file_durably(writing / kAdapterConfig,
+                         adapter_config_json(config.model, weights.base().string()));
+    } else {
+      write_file_durably(writing / kModelConfigName,
+                         hf_config_json(config.model, weight_dtype(files.front().front().dtype)));
+    }
     fs::path tokenizer = options.tokenizer;  // else the checkpoint's own, else the run's
     if (tokenizer.empty()) {
       tokenizer =

@@ -71,6 +71,11 @@ at::Tensor HfWeights::read_place(const Place& place, const Box& box) const {
   return place.row_step == 1 ? read : read.slice(0, 0, read.size(0), place.row_step);
 }
 
+ElementType HfWeights::type(const std::string& name) const {
+  const Place& place = places_.at(name);
+  return files_[place.file].entry(place.stored_name).dtype;
+}
+
 at::Tensor HfWeights::read_box(const std::string& name, const Box& box,
                                at::ScalarType dtype) const {
   if (name.find("{e}") != std::string::npos) {

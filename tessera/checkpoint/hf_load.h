@@ -29,6 +29,9 @@ class HfWeights {
   /// expert as first dimension.
   at::Tensor read_box(const std::string& name, const Box& box, at::ScalarType dtype) const;
 
+  /// In which parameter `name` lies there.
+  ElementType type(const std::string& name) const;
+
  private:
   using Place = PublishedWeights::Place;
 

@@ -23,14 +23,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// A checkpoint that holds adapters alone goes with a base that was read before.
+WeightRows rows_of(const Manifest& manifest, const LoadOptions& options) {
+  return manifest.base.empty() ? options.rows : WeightRows::kAdapters;
+}
+
 // Reads every row of this rank, or those that it alone reads.
 class BoxReader {
  public:
-  BoxReader(CheckpointReader& reader, bool primary_only)
-      : reader_(reader), primary_only_(primary_only) {}
+  BoxReader(CheckpointReader& reader, WeightRows rows, bool primary_only)
+      : reader_(reader), rows_(rows), primary_only_(primary_only) {}
 
   void read_weight(const ShardedParam& param) {
-    if (skips(param)) return;
+    if (skips(param) || !is_wanted(param.role)) return;
     read(reader_.manifest().weights, stored_rows(param.name, param, param.value));
   }
 
@@ -70,6 +75,9 @@ class BoxReader {
 
  private:
   bool skips(const ShardedParam& param) const { return primary_only_ && !param.primary; }
+  bool is_wanted(ParamRole role) const {
+    return rows_ == WeightRows::kAll || is_adapter(role) == (rows_ == WeightRows::kAdapters);
+  }
 
   // nullptr: it is not there as it should be, which is remembered.
   const StoredTensor* find(const std::map<std::string, StoredTensor>& stored,
@@ -90,13 +98,14 @@ class BoxReader {
   }
 
   CheckpointReader& reader_;
+  WeightRows rows_;
   bool primary_only_;
   std::vector<std::string> missing_;
 };
 
 void read_all(CheckpointReader& reader, const LoadOptions& options, ParamTable& table,
               const OptimizerState& optimizer) {
-  BoxReader boxes(reader, options.balanced);
+  BoxReader boxes(reader, rows_of(reader.manifest(), options), options.balanced);
   const auto& params = table.params();
   for (const auto& param : params) boxes.read_weight(*param);
   if (options.optimizer.empty()) return boxes.finish();
@@ -164,7 +173,17 @@ std::vector<fs::path> chosen_by_first(const LoadOptions& options, const ProcessG
 // What stands against this checkpoint whatever its bytes are.
 void check_fits(const Manifest& manifest, const fs::path& folder, const LoadOptions& options,
                 const std::vector<ParamSpec>& model) {
-  const std::string report = compare_with_model(manifest, model);
+  if (!manifest.base.empty() && manifest.base != options.base) {
+    throw CheckpointError(
+        folder.string() +
+        (options.base.empty()
+             ? ": holds adapters alone; checkpoint.base_load_path names the model that they adapt"
+             : ": holds the adapters of another model than the one at checkpoint.base_load_path: "
+               "its weights were " +
+                   manifest.base + ", these are " + options.base));
+  }
+  const std::string report =
+      compare_with_model(manifest, select_rows(model, rows_of(manifest, options)));
   if (!report.empty()) {
     throw CheckpointError(folder.string() + ": the checkpoint does not fit the model:" + report);
   }

@@ -20,6 +20,8 @@ struct LoadOptions {
   bool has_state = true;  // false: it keeps nothing, so a checkpoint without its state is enough
   bool balanced = false;  // a box that several ranks hold is read by one of them and sent
   std::string job;        // of a folder of several only what this run has saved; empty: all of it
+  WeightRows rows = WeightRows::kAll;  // that are read; kBase: of a checkpoint without adapters
+  std::string base;            // fingerprint of the model that was read before; empty: none was
   bool marks_damaged = false;  // what is found damaged is never tried again (mark_damaged)
 };
 

@@ -56,6 +56,7 @@ RankFiles::RankFiles(const ParamTable& table, const OptimizerState& optimizer,
   for (size_t i = 0; i < params.size(); ++i) {
     const ShardedParam& param = *params[i];
     if (!param.primary && !options.copies) continue;
+    if (options.adapters_only && !is_adapter(param.role)) continue;
     add(param.primary ? model : copies, stored_rows(param.name, param, param.value.detach()));
     if (!options.optimizer) continue;
     for (const StateTensor& tensor : optimizer.tensors(i)) {

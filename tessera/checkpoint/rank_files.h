@@ -14,8 +14,9 @@ namespace tessera {
 
 struct RankFilesOptions {
   std::optional<std::string> prefix;
-  bool optimizer = true;  // its state too
-  bool copies = false;    // also what another rank writes
+  bool optimizer = true;       // its state too
+  bool copies = false;         // also what another rank writes
+  bool adapters_only = false;  // leaves out what is frozen
   int rank = 0;
   int world = 1;
 };

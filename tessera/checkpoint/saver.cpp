@@ -102,6 +102,7 @@ void CheckpointSaver::save(const RunPosition& position) {
   files.prefix = options_.prefix;
   files.optimizer = !options_.optimizer.empty();
   files.copies = options_.copies;
+  files.adapters_only = !options_.base.empty();
   files.rank = mesh_.rank();
   files.world = world.size();
   std::optional<RankFiles> rank_files;
@@ -163,6 +164,7 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   manifest.generation = options_.generation.number;
   manifest.config = options_.config;
   manifest.optimizer = options_.optimizer;
+  manifest.base = options_.base;
   manifest.moment_dtype = options_.moment_dtype;
   manifest.tokenizer = options_.tokenizer;
   for (const std::string& fragment : fragments) {

@@ -26,6 +26,7 @@ struct SaverOptions {
   int64_t keep = 5;       // checkpoints; the oldest of `kept` are removed
   bool async = false;     // the values are copied, writing goes on behind
   bool copies = true;     // every rank also writes what it holds a replica of
+  std::string base;       // fingerprint of the base: adapters alone are saved; empty: everything
   std::string optimizer;  // its type; empty: its state is left out
   std::string moment_dtype = "float32";
   std::string config;     // resolved YAML

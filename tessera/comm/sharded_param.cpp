@@ -66,6 +66,7 @@ void finish_gradients(ParamTable& table, const DeviceMesh& mesh) {
   for (const Axis axis : kOrder) {
     std::map<int, std::vector<at::Tensor>> grads;  // by copies; 0: the whole axis
     for (const auto& param : table.params()) {
+      if (!param->trainable) continue;
       if (std::ranges::find(param->partial, axis) == param->partial.end()) continue;
       const AxisCut* cut = find_cut(param->cuts, axis);
       TESSERA_CHECK(param->grad.defined(), "no gradient of ", param->name);

@@ -185,20 +185,6 @@ struct ContextConfig {
   bool operator==(const ContextConfig&) const = default;
 };
 
-/// Low-rank adapters: y = W x + (lora_alpha / lora_rank) B A dropout(x), with W frozen.
-struct LoraConfig {
-  std::string target_modules;  // a regular expression searched in module paths; empty: no adapters
-  std::optional<std::string> exclude_layers;  // likewise; looked at first
-  int64_t lora_rank = 8;
-  int64_t lora_alpha = 16;
-  double lora_dropout = 0.0;
-  double lora_a_std = 0.01;  // initial standard deviations; 0: zeros
-  double lora_b_std = 0.0;
-
-  bool is_given() const { return !target_modules.empty(); }
-  bool operator==(const LoraConfig&) const = default;
-};
-
 /// A prompt of `inference.input_data`: the instruction and, if there is one, the input below it.
 struct PromptRecord {
   std::string instruction;
@@ -263,7 +249,6 @@ struct Config {
   ProfilerConfig profiler;
   std::vector<CallbackConfig> callbacks;
   ContextConfig context;
-  LoraConfig lora_config;
   InferenceConfig inference;
   ElasticConfig elastic;
 

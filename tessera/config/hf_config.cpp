@@ -190,6 +190,9 @@ std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const Fam
                families.names());
   }
   hf->family = families.find(hf->model_type);
+  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+    if (const Value* type = hf->document.find(key)) hf->dtype = dtype_from_string(type->text);
+  }
   refuse_foreign(hf->document, issues);
   refuse_unknown(*hf, issues);
   collect(*hf, "model", hf->document, hf->keys, issues);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct HfConfig {
   Value document;                        // what `keys` points into
   std::vector<Value> implied;            // likewise
   std::vector<Given> keys;
+  std::optional<DType> dtype;  // in which the folder's weights are said to be
 };
 
 /// Reads `directory`/config.json. What is wrong with it is appended to `issues`. A config.json

@@ -83,6 +83,7 @@ class Loader {
   void resolve_paths() {
     CheckpointConfig& checkpoint = config().checkpoint;
     checkpoint.load_path = resolve_path(directory_, checkpoint.load_path);
+    checkpoint.base_load_path = resolve_path(directory_, checkpoint.base_load_path);
     checkpoint.save_path = resolve_path(directory_, checkpoint.save_path);
     DataloaderConfig& loader = config().train_dataset.dataloader;
     if (loader.data_dir) loader.data_dir = resolve_path(directory_, *loader.data_dir);
@@ -114,7 +115,9 @@ class Loader {
   // The config.json of what the run starts from; null when there is none. Whether the folder is
   // there, and what is in it, is told elsewhere (check_weights).
   std::unique_ptr<HfConfig> read_published(const std::string& type_of_file) {
-    const std::string& path = config().checkpoint.load_path;
+    const CheckpointConfig& checkpoint = config().checkpoint;
+    const bool has_base = !checkpoint.base_load_path.empty();
+    const std::string& path = has_base ? checkpoint.base_load_path : checkpoint.load_path;
     if (path.empty()) return nullptr;
     if (is_hf_folder(path)) {
       return read_hf_config(path, families_, type_of_file, result_.issues);
@@ -141,7 +144,10 @@ class Loader {
 
     if (hf) type = agreed_type(type, *hf);
     const auto family = families_.find(type);
+    LoraConfig lora = std::move(config().model.lora);
     config().model = family_defaults(family);
+    config().model.lora = std::move(lora);
+    if (hf && config().model.lora.is_given()) config().model.frozen_dtype = hf->dtype;
     if (hf && hf->model_type == type) take_hf(*hf);
     for (const Given& key : keys_) {
       if (is_model(key)) read(key, config());

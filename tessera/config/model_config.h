@@ -37,6 +37,21 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// Low-rank adapters: y = W x + (lora_alpha / lora_rank) B A dropout(x), with W frozen. In a file
+/// the section `lora_config`.
+struct LoraConfig {
+  std::string target_modules;  // a regular expression searched in module paths; empty: no adapters
+  std::optional<std::string> exclude_layers;  // likewise; looked at first
+  int64_t lora_rank = 8;
+  int64_t lora_alpha = 16;
+  double lora_dropout = 0.0;
+  double lora_a_std = 0.01;  // initial standard deviations; 0: zeros
+  double lora_b_std = 0.0;
+
+  bool is_given() const { return !target_modules.empty(); }
+  bool operator==(const LoraConfig&) const = default;
+};
+
 /// An item of `model.param_init_std_rules`: weights whose name begins with a match of `target`
 /// start with this standard deviation.
 struct InitStdRule {
@@ -152,6 +167,10 @@ struct ModelConfig {
   bool use_shared_expert_gating = false;
   int64_t moe_n_hash_layers = 0;
   std::optional<int64_t> actual_vocab_size;
+
+  // Low-rank adapters. With them all that is no adapter is frozen.
+  LoraConfig lora;
+  std::optional<DType> frozen_dtype;  // in which what is frozen is kept; none: as what is trained
 
   // Multi-token prediction.
   int64_t num_nextn_predict_layers = 0;

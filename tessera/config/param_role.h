@@ -46,6 +46,12 @@ enum class ParamRole {
   kMtpEmbeddingNorm,  // enorm [hidden]
   kMtpHiddenNorm,     // hnorm [hidden]
   kMtpProjection,     // eh_proj [hidden, 2 * hidden]
+  // Low-rank adapters of a matrix [out, in]: A [rank, in], B [out, rank].
+  kAdapter,         // A or B, whole on every rank of tp
+  kAdapterRows,     // B of a matrix that tp cuts by rows
+  kAdapterKvRows,   // B of k or v
+  kAdapterColumns,  // A of a matrix that tp cuts by columns
+  kExpertAdapter,   // A or B of one expert
 };
 
 /// A norm's weight: it starts at one, and is stored and used in layernorm_compute_dtype.

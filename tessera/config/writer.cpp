@@ -23,6 +23,8 @@ bool is_idle(const Config& config, const Field& field) {
   if (field.effect != Effect::kHonoured) return true;
   const OptimizerKind* optimizer = config.optimizer.kind.get();
   if (optimizer && builtin_optimizers().is_key_of_others(path, *optimizer)) return true;
+  const bool of_adapters = path.starts_with("lora_config.") || holds(kAdapterKeys, path);
+  if (!config.model.lora.is_given() && of_adapters) return true;
   if (config.train_dataset.dataloader.type != "HFDataLoader" && holds(kRecordKeys, path))
     return true;
   return (!config.model.has_latent_attention() &&

@@ -7,6 +7,7 @@
 #include "tessera/config/load.h"
 #include "tessera/planner/weights_check.h"
 #include "tessera/rules/validate.h"
+#include "tessera/storage/adapter_config.h"
 #include "tessera/storage/checkpoint_choice.h"
 #include "tessera/storage/manifest.h"
 
@@ -39,6 +40,7 @@ ConfigResult of_folder(const ModelSource& source, const Overrides& overrides) {
   const std::string text =
       "checkpoint: {load_path: " + quoted(source.folder) + "}\ncontext: {device_target: CPU}\n";
   Overrides all = with_dtype({}, source.dtype);
+  if (!source.adapter.empty()) append(all, adapter_overrides(source.adapter, source.folder));
   append(all, overrides);
   return load_config_text(text, "--model", ".", all);
 }
@@ -48,7 +50,8 @@ ConfigResult of_checkpoint(const ModelSource& source, const Overrides& overrides
   const auto choice = checkpoints_at(source.checkpoint);
   const Manifest manifest = read_manifest(choice.folders.front());
   const std::string name = (choice.folders.front() / kManifestName).string() + ": config";
-  ConfigResult run = load_config_text(manifest.config, name, ".", {"checkpoint.load_path=''"});
+  ConfigResult run = load_config_text(manifest.config, name, ".",
+                                      {"checkpoint.load_path=''", "checkpoint.base_load_path=''"});
   if (!run.ok()) throw CheckpointError(format_issues(run.issues));
   run.config.parallelism = {};
   run.config.recompute = {};
@@ -56,6 +59,9 @@ ConfigResult of_checkpoint(const ModelSource& source, const Overrides& overrides
   run.config.optimizer = {};
   run.config.context.device_target = "CPU";
   Overrides all = with_dtype({"checkpoint.load_path=" + quoted(source.checkpoint)}, source.dtype);
+  if (!manifest.base.empty()) {
+    all.push_back("checkpoint.base_load_path=" + quoted(base_path_of(manifest)));
+  }
   append(all, overrides);
   return load_config_text(to_yaml(run.config), name, ".", all);
 }
@@ -108,6 +114,10 @@ Config generation_config(const ModelSource& source, const std::vector<std::strin
                         : !source.checkpoint.empty() ? of_checkpoint(source, overrides)
                                                      : load_config(source.config, overrides);
   refuse_what_is_not_built(result.config);
+  if (!source.adapter.empty() && source.folder.empty()) {
+    throw ConfigError("--adapter: --model FOLDER names its base");
+  }
+  result.config.model.frozen_dtype.reset();  // computed with at once
   const bool is_read = result.ok();
   throw_errors(weights_issues(result, is_read));
   throw_errors(result.issues);

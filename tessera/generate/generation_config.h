@@ -12,6 +12,7 @@ namespace tessera {
 
 struct ModelSource {
   std::string folder;             // a Hugging Face folder
+  std::string adapter;            // a folder of low-rank adapters of it
   std::string checkpoint;         // one, or the folder of several
   std::string config;             // a file; its checkpoint.load_path names the weights
   std::string dtype = "float32";  // of folder and checkpoint: weights and computation

@@ -35,7 +35,7 @@ Generator::Generator(Config config, const ProcessGroup& world)
     : config_(without_training(std::move(config))),
       mesh_(derive_dims(config_, world.size()), world),
       model_(parallelize(config_, mesh_)) {
-  load_weights(*model_, config_, config_.checkpoint.load_path, mesh_);
+  load_weights(*model_, config_, mesh_);
   for (const auto& unit : model_->units) unit->unshard();
   keep_keys();
 }

@@ -15,6 +15,7 @@
 #include "tessera/generate/text_stream.h"
 #include "tessera/storage/checkpoint_choice.h"
 #include "tessera/storage/published_weights.h"
+#include "tessera/storage/tokenizer_files.h"
 
 namespace tessera {
 namespace {
@@ -22,8 +23,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The folder that holds the model's tokenizer and its other small files.
-std::string folder_of_weights(const std::string& path) {
+std::string folder_of_model(const std::string& path) {
   return holds_published_weights(path) ? path : checkpoints_at(path).folders.front().string();
+}
+
+std::string folder_of_weights(const CheckpointConfig& checkpoint) {
+  const std::string& path = checkpoint.load_path;
+  if (holds_adapters(path)) {
+    return has_tokenizer(path) ? path : folder_of_model(checkpoint.base_load_path);
+  }
+  return folder_of_model(path);
 }
 
 class Writer {
@@ -31,7 +40,7 @@ class Writer {
   Writer(const GenerationRun& run, const ProcessGroup& world)
       : run_(run),
         world_(world),
-        folder_(folder_of_weights(run.config.checkpoint.load_path)),
+        folder_(folder_of_weights(run.config.checkpoint)),
         encoder_(run.tokenizer.empty() ? tokenizer_in(folder_) : run.tokenizer, run.chat),
         options_(run.options),
         stop_texts_(run.stop_texts) {

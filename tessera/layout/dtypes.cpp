@@ -16,6 +16,11 @@ DType storage_dtype(ParamRole role, const ModelConfig& model) {
   return model.params_dtype;
 }
 
+DType frozen_dtype(ParamRole role, const ModelConfig& model) {
+  const DType stored = storage_dtype(role, model);
+  return is_norm(role) ? stored : model.frozen_dtype.value_or(stored);
+}
+
 DType master_dtype(const ModelConfig& model) {
   const bool is_double =
       model.params_dtype == DType::kFloat64 || model.compute_dtype == DType::kFloat64;

@@ -15,6 +15,9 @@ DType compute_dtype(ParamRole role, const ModelConfig& model);
 /// In which it is stored between steps as far as its values go: masters are rounded to it.
 DType storage_dtype(ParamRole role, const ModelConfig& model);
 
+/// In which what is frozen is kept: as the files have it (norms as always), else as it is stored.
+DType frozen_dtype(ParamRole role, const ModelConfig& model);
+
 /// Of the copy that the optimizer moves: float64 for a model that stores or computes in it, else
 /// float32.
 DType master_dtype(const ModelConfig& model);

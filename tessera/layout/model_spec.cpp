@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tessera/layout/adapters.h"
 #include "tessera/layout/weight_names.h"
 
 namespace tessera {
@@ -235,12 +236,31 @@ std::string layer_prefix(int64_t layer) {
   return layer < 0 ? "" : "model.layers." + std::to_string(layer) + ".";
 }
 
-std::vector<ParamSpec> model_spec(const ModelConfig& model) { return SpecBuilder(model).build(); }
+std::vector<ParamSpec> model_spec(const ModelConfig& model) {
+  std::vector<ParamSpec> plain = SpecBuilder(model).build();
+  return model.lora.is_given() ? with_adapters(std::move(plain), model) : plain;
+}
+
+std::vector<ParamSpec> select_rows(std::vector<ParamSpec> spec, WeightRows rows) {
+  if (rows == WeightRows::kAll) return spec;
+  std::erase_if(spec, [rows](const ParamSpec& param) {
+    return param.adapts.empty() == (rows == WeightRows::kAdapters);
+  });
+  return spec;
+}
 
 int64_t count_parameters(const std::vector<ParamSpec>& spec) {
   int64_t count = 0;
   for (const ParamSpec& param : spec) {
     if (param.trainable && param.tied_to.empty()) count += param.numel();
+  }
+  return count;
+}
+
+int64_t count_trained(const std::vector<ParamSpec>& spec) {
+  int64_t count = 0;
+  for (const ParamSpec& param : spec) {
+    if (param.trainable && !param.frozen && param.tied_to.empty()) count += param.numel();
   }
   return count;
 }

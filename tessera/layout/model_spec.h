@@ -31,6 +31,8 @@ struct ParamSpec {
   std::string tied_to;              // name of the parameter whose storage this is, else empty
   std::optional<StackPlace> stack;  // where the files of the family hold it, if not by itself
   bool trainable = true;            // false: a buffer such as the router's selection bias
+  bool frozen = false;              // stays as it is while adapters are trained
+  std::string adapts;               // A or B of an adapter: the name of its matrix
 
   int64_t numel() const;
 };
@@ -40,10 +42,19 @@ std::string layer_prefix(int64_t layer);
 
 /// All parameters of the model in its order: embedding, layers, final norm, head, multi-token
 /// prediction. What a layer has follows from the family's LayerDesign and the sizes of the model. A
-/// tied head is listed, with tied_to set.
+/// tied head is listed, with tied_to set. With model.lora each adapted matrix is followed by its A
+/// and its B, and all others are frozen. Throws ConfigError for a pattern that is no regular
+/// expression.
 std::vector<ParamSpec> model_spec(const ModelConfig& model);
 
-/// Elements of the trainable parameters, tied ones counted once.
+/// Which parameters of a model a folder holds: all, all that are no adapters, or adapters alone.
+enum class WeightRows { kAll, kBase, kAdapters };
+
+std::vector<ParamSpec> select_rows(std::vector<ParamSpec> spec, WeightRows rows);
+
+/// Elements of the parameters, frozen ones too, tied ones counted once.
 int64_t count_parameters(const std::vector<ParamSpec>& spec);
+/// Elements of those that are trained.
+int64_t count_trained(const std::vector<ParamSpec>& spec);
 
 }  // namespace tessera

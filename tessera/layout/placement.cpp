@@ -24,15 +24,29 @@ TensorCut tensor_cut(ParamRole role, const LayerDesign& design) {
     case ParamRole::kMlpGate:
     case ParamRole::kMlpUp:
     case ParamRole::kMlpGateBias:
-    case ParamRole::kMlpUpBias: return TensorCut::kRows;
+    case ParamRole::kMlpUpBias:
+    case ParamRole::kAdapterRows: return TensorCut::kRows;
     case ParamRole::kAttnK:
     case ParamRole::kAttnV:
     case ParamRole::kAttnKBias:
-    case ParamRole::kAttnVBias: return TensorCut::kKvRows;
+    case ParamRole::kAttnVBias:
+    case ParamRole::kAdapterKvRows: return TensorCut::kKvRows;
     case ParamRole::kAttnO:
-    case ParamRole::kMlpDown: return TensorCut::kColumns;
+    case ParamRole::kMlpDown:
+    case ParamRole::kAdapterColumns: return TensorCut::kColumns;
     default: return TensorCut::kNone;
   }
+}
+
+ParamRole adapter_role(TensorCut cut, AdapterSide side) {
+  const bool is_b = side == AdapterSide::kB;
+  switch (cut) {
+    case TensorCut::kRows: return is_b ? ParamRole::kAdapterRows : ParamRole::kAdapter;
+    case TensorCut::kKvRows: return is_b ? ParamRole::kAdapterKvRows : ParamRole::kAdapter;
+    case TensorCut::kColumns: return is_b ? ParamRole::kAdapter : ParamRole::kAdapterColumns;
+    case TensorCut::kNone: break;
+  }
+  return ParamRole::kAdapter;
 }
 
 std::vector<AxisCut> cuts_of(ParamRole role, const ModelConfig& model, const ParallelDims& dims) {
@@ -73,6 +87,11 @@ Placement place_parameter(ParamRole role, const ModelConfig& model, const Parall
   return placement;
 }
 
+ParamRole adapter_role(ParamRole matrix, AdapterSide side, const LayerDesign& design) {
+  if (is_expert(matrix)) return ParamRole::kExpertAdapter;
+  return adapter_role(tensor_cut(matrix, design), side);
+}
+
 const AxisCut* find_cut(const std::vector<AxisCut>& cuts, Axis axis) {
   const auto found = std::find_if(cuts.begin(), cuts.end(),
                                   [axis](const AxisCut& cut) { return cut.axis == axis; });
@@ -86,9 +105,16 @@ bool is_expert(ParamRole role) {
     case ParamRole::kExpertDown:
     case ParamRole::kExpertGateBias:
     case ParamRole::kExpertUpBias:
-    case ParamRole::kExpertDownBias: return true;
+    case ParamRole::kExpertDownBias:
+    case ParamRole::kExpertAdapter: return true;
     default: return false;
   }
+}
+
+bool is_adapter(ParamRole role) {
+  return role == ParamRole::kAdapter || role == ParamRole::kAdapterRows ||
+         role == ParamRole::kAdapterKvRows || role == ParamRole::kAdapterColumns ||
+         role == ParamRole::kExpertAdapter;
 }
 
 AxisCut storage_cut(const std::vector<int64_t>& sizes, Axis axis, int64_t parts) {

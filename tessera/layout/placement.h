@@ -49,11 +49,21 @@ struct Placement {
 /// router's selection bias) has none.
 Placement place_parameter(ParamRole role, const ModelConfig& model, const ParallelDims& dims);
 
+/// A low-rank adapter of a matrix W [out, in]: A [rank, in] and B [out, rank], for W + s B A.
+enum class AdapterSide { kA, kB };
+
+/// The role of A or B of a matrix. B is cut as W is cut by rows, A as W is cut by columns; else
+/// they are whole. So W x + s B A x is the same sum over tp with them and without.
+ParamRole adapter_role(ParamRole matrix, AdapterSide side, const LayerDesign& design);
+
 /// The cut by `axis`, or null.
 const AxisCut* find_cut(const std::vector<AxisCut>& cuts, Axis axis);
 
-/// The matrices of routed experts, and their biases.
+/// The matrices of routed experts, their biases and adapters.
 bool is_expert(ParamRole role);
+
+/// A or B of a low-rank adapter.
+bool is_adapter(ParamRole role);
 
 /// The cut by the `parts` ranks of `axis` that share out the storage of a tensor of `sizes`: by its
 /// rows; where a stack ([experts, rows, columns]) has fewer matrices than there are ranks, by the

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
+#include "tessera/models/build_adapters.h"
 #include "tessera/models/build_mla.h"
 #include "tessera/models/build_moe.h"
 #include "tessera/models/build_parts.h"
@@ -107,6 +108,7 @@ std::unique_ptr<Decoder> build_decoder(const ModelConfig& model, const std::vect
       decoder->head->weight = decoder->head->own_weight.get();
     }
   }
+  if (model.lora.is_given()) add_adapters(*decoder, model, factory);
   return decoder;
 }
 

@@ -11,13 +11,14 @@ Tensors MtpLayer::run(const at::Tensor& state_TH, const at::Tensor& embedded_TH,
                       const LayerContext& shifted) {
   const at::Tensor both_T2H =
       at::cat({embedding_norm->forward(embedded_TH), hidden_norm->forward(state_TH)}, 1);
-  Tensors out = layer->run(projection->forward(both_T2H), shifted);
+  Tensors out = layer->run(projection->forward(both_T2H, shifted), shifted);
   out[0] = norm->forward(out[0]);
   return out;
 }
 
 std::vector<Weight*> MtpLayer::weights() {
-  std::vector<Weight*> all{&embedding_norm->weight, &hidden_norm->weight, &projection->weight};
+  std::vector<Weight*> all{&embedding_norm->weight, &hidden_norm->weight};
+  for (Weight* weight : projection->weights()) all.push_back(weight);
   for (Weight* weight : layer->weights()) all.push_back(weight);
   all.push_back(&norm->weight);
   if (own_embedding) all.push_back(&own_embedding->weight);

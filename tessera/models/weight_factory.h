@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,12 @@ class WeightFactory {
 
   /// The norm called `name` (without ".weight"; in a layer relative to it), in the type of norms.
   Weight make_norm(int64_t layer, std::string_view name) const;
+
+  /// A and B of the adapter of `matrix`, a part of a weight in `layer`; nothing: it has none.
+  struct AdapterParts {
+    ParameterPart a, b;
+  };
+  std::optional<AdapterParts> adapter(int64_t layer, const ParameterPart& matrix) const;
 
   /// Rows of each of `roles`.
   std::vector<int64_t> rows(int64_t layer, const std::vector<ParamRole>& roles) const;

@@ -2,16 +2,6 @@
 
 namespace tessera {
 
-namespace {
-
-std::vector<Weight*> present(Weight& weight, Weight& bias) {
-  std::vector<Weight*> all{&weight};
-  if (bias.present()) all.push_back(&bias);
-  return all;
-}
-
-}  // namespace
-
 ModuleCall norm_call(LayerModule module, std::unique_ptr<Norm>& norm) {
   ModuleCall call;
   call.module = module;
@@ -25,9 +15,9 @@ ModuleCall norm_call(LayerModule module, std::unique_ptr<Norm>& norm) {
 ModuleCall linear_call(LayerModule module, std::unique_ptr<Linear>& linear) {
   ModuleCall call;
   call.module = module;
-  call.weights = [&linear] { return present(linear->weight, linear->bias); };
-  call.body = [&linear](const Tensors& x, const LayerContext&) {
-    return Tensors{linear->forward(x[0])};
+  call.weights = [&linear] { return linear->weights(); };
+  call.body = [&linear](const Tensors& x, const LayerContext& context) {
+    return Tensors{linear->forward(x[0], context)};
   };
   return call;
 }
@@ -35,9 +25,9 @@ ModuleCall linear_call(LayerModule module, std::unique_ptr<Linear>& linear) {
 ModuleCall stacked_call(LayerModule module, std::unique_ptr<Projections>& projections) {
   ModuleCall call;
   call.module = module;
-  call.weights = [&projections] { return present(projections->weight, projections->bias); };
-  call.body = [&projections](const Tensors& x, const LayerContext&) {
-    return Tensors{projections->stacked(x[0])};
+  call.weights = [&projections] { return projections->weights(); };
+  call.body = [&projections](const Tensors& x, const LayerContext& context) {
+    return Tensors{projections->stacked(x[0], context)};
   };
   return call;
 }

@@ -34,6 +34,7 @@ struct ParameterPart {
 struct Weight {
   std::vector<ParameterPart> parts;
   at::ScalarType dtype = at::kFloat;  // in which `value` is bound; its gradient leaves in it too
+  bool frozen = false;                // no gradient is made of it
   at::Tensor value;
 
   bool present() const { return !parts.empty(); }

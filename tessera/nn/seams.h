@@ -12,32 +12,37 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/nn/adapters.h"
 #include "tessera/nn/attention/attention_scores.h"
 #include "tessera/nn/layer_context.h"
 #include "tessera/nn/parameter.h"
 
 namespace tessera {
 
-/// y = x W^T + b, [T, in] -> [T, out].
+/// y = x W^T + b, [T, in] -> [T, out], and what an adapter of W adds.
 struct Linear {
   Weight weight;  // [out, in]
   Weight bias;    // [out] or absent
+  Adapters adapters;
   virtual ~Linear() = default;
-  virtual at::Tensor forward(const at::Tensor& x_TI);
+  virtual at::Tensor forward(const at::Tensor& x_TI, const LayerContext& context);
+  std::vector<Weight*> weights();
 };
 
 /// Several matrices over one input: one product over the stacked rows, then one output per part.
 struct Projections {
   Weight weight;                   // rows of all parts, [sum of out_i, in]
   Weight bias;                     // stacked the same way, or absent
+  Adapters adapters;               // of some of the parts
   std::vector<int64_t> part_rows;  // rows of each part as bound here (cut, if they are cut)
   bool in_turn = false;            // one product per part, each handed out as soon as it is ready
   using Receive = std::function<void(size_t part, at::Tensor y_TO)>;
   virtual ~Projections() = default;
   /// [T, in] -> [T, sum of out_i], the parts side by side. The caller may overwrite it.
-  virtual at::Tensor stacked(const at::Tensor& x_TI);
+  virtual at::Tensor stacked(const at::Tensor& x_TI, const LayerContext& context);
   /// [T, in] -> receive(i, [T, out_i]) for each part in order; views of one buffer unless in_turn.
-  virtual void forward(const at::Tensor& x_TI, const Receive& receive);
+  virtual void forward(const at::Tensor& x_TI, const LayerContext& context, const Receive& receive);
+  std::vector<Weight*> weights();
 };
 
 struct Embedding {

@@ -56,6 +56,7 @@ Moments::Moments(const Config& config, const ParamTable& table, const DeviceMesh
 
 void Moments::add_row(const Config& config, const ShardedParam& param) {
   Row& row = rows_.emplace_back();
+  if (!param.trainable) return;
   const OptimizerConfig& optimizer = config.optimizer;
   const StateOwner owner{param.name, param.role, param.shape};
   for (const Slot& slot : optimizer.kind->slots(optimizer, owner)) {

@@ -52,7 +52,9 @@ Tensors checkpointed(const ModuleCall& call, const Tensors& inputs, const LayerC
     outputs = call.body(inputs, context);
   }
   Tensors weights;
-  for (const Weight* weight : call.weights()) weights.push_back(weight->value);
+  for (const Weight* weight : call.weights()) {
+    if (!weight->frozen) weights.push_back(weight->value);
+  }
   Tensors edges = inputs;
   edges.insert(edges.end(), weights.begin(), weights.end());
   Tensors kept;  // without the graph that made them

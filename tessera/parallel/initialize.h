@@ -9,4 +9,7 @@ namespace tessera {
 /// alone, the same on every layout.
 void initialize(ParallelModel& model, const Config& config);
 
+/// The same for low-rank adapters alone.
+void initialize_adapters(ParallelModel& model, const Config& config);
+
 }  // namespace tessera

@@ -73,7 +73,9 @@ Tensors kept(const ModuleCall& call, const Tensors& inputs, const LayerContext& 
   KeptModules::Run run = std::move(found->second);
   store->runs.erase(found);
   Tensors weights;
-  for (const Weight* weight : call.weights()) weights.push_back(weight->value);
+  for (const Weight* weight : call.weights()) {
+    if (!weight->frozen) weights.push_back(weight->value);
+  }
   Tensors edges = inputs;
   edges.insert(edges.end(), weights.begin(), weights.end());
   Tensors results = detached(run.outputs, false);

@@ -10,6 +10,19 @@
 
 namespace tessera {
 
+namespace {
+
+// Of inputs below which nothing is trained. What goes to another stage is told to be zero.
+std::vector<at::Tensor> no_gradients(const std::vector<at::Tensor>& inputs, bool of_chunk) {
+  std::vector<at::Tensor> gradients(inputs.size());
+  for (size_t i = 0; of_chunk && i < inputs.size(); ++i) {
+    if (inputs[i].is_floating_point()) gradients[i] = at::zeros_like(inputs[i]);
+  }
+  return gradients;
+}
+
+}  // namespace
+
 ModelChunk::ModelChunk(std::vector<Call> calls, Resharding resharding,
                        std::function<void(LayerContext&)> prepare)
     : calls_(std::move(calls)), resharding_(resharding), prepare_(std::move(prepare)) {
@@ -40,7 +53,7 @@ ModelChunk::Saved ModelChunk::run(const Call& call, const std::vector<at::Tensor
   Saved saved;
   for (const at::Tensor& input : inputs) {
     at::Tensor leaf = input.detach();
-    if (keep_graph && leaf.is_floating_point()) leaf.set_requires_grad(true);
+    if (keep_graph && call.trains_before && leaf.is_floating_point()) leaf.set_requires_grad(true);
     saved.inputs.push_back(std::move(leaf));
   }
   const at::AutoGradMode grad_mode(keep_graph);
@@ -64,11 +77,11 @@ bool ModelChunk::ForwardRun::next_call() {
   const TimelineSpan span(chunk_->timeline_, "forward", call.name, frame_.context->micro_batch);
   chunk_->unshard(next_);
   if (next_ + 1 < chunk_->calls_.size()) chunk_->prefetch(next_ + 1);
-  Saved saved = chunk_->run(call, tensors_, *frame_.context, !call.recompute);
+  Saved saved = chunk_->run(call, tensors_, *frame_.context, call.trains && !call.recompute);
   tensors_.clear();
   const size_t passed_on = saved.outputs.size() - call.losses;
   for (size_t o = 0; o < passed_on; ++o) tensors_.push_back(saved.outputs[o].detach());
-  if (call.recompute) saved.outputs.clear();
+  if (call.recompute || !call.trains) saved.outputs.clear();
   frame_.calls.push_back(std::move(saved));
   chunk_->end_use(next_, call.reshard_after_forward, next_ + 1);
   ++next_;
@@ -121,10 +134,14 @@ bool ModelChunk::BackwardRun::next_call() {
   if (left_ == 0) return false;
   --left_;
   const Call& call = chunk_->calls_[left_];
+  Saved saved = std::move(frame_.calls[left_]);
+  if (!call.trains) {
+    grads_ = no_gradients(saved.inputs, left_ == 0);
+    return true;
+  }
   const TimelineSpan span(chunk_->timeline_, "backward", call.name, frame_.context->micro_batch);
   chunk_->unshard(left_);
-  if (left_ > 0) chunk_->prefetch(left_ - 1);
-  Saved saved = std::move(frame_.calls[left_]);
+  if (left_ > 0 && chunk_->calls_[left_ - 1].trains) chunk_->prefetch(left_ - 1);
   if (call.recompute) {
     LayerContext again = *frame_.context;
     again.recompute = true;
@@ -147,25 +164,38 @@ std::vector<at::Tensor> ModelChunk::differentiate(size_t index, Saved saved,
   for (const at::Tensor& input : saved.inputs) {
     if (input.requires_grad()) wanted.push_back(input);
   }
+  std::vector<ShardedUnit*> trained;
   for (ShardedUnit* unit : call.units) {
+    if (unit->is_frozen()) continue;
+    trained.push_back(unit);
     for (const Weight* weight : unit->weights()) wanted.push_back(weight->value);
   }
-  std::vector<at::Tensor> grads = torch::autograd::grad(
-      saved.outputs, wanted, output_grads, /*retain_graph=*/false, /*create_graph=*/false,
-      /*allow_unused=*/true);
+  // The loss of a frozen router over inputs without a gradient is a constant.
+  std::vector<at::Tensor> roots, seeds;
+  for (size_t o = 0; o < saved.outputs.size(); ++o) {
+    if (!saved.outputs[o].requires_grad()) continue;
+    roots.push_back(std::move(saved.outputs[o]));
+    seeds.push_back(std::move(output_grads[o]));
+  }
   saved.outputs.clear();
+  output_grads.clear();
+  std::vector<at::Tensor> grads =
+      torch::autograd::grad(roots, wanted, seeds, /*retain_graph=*/false, /*create_graph=*/false,
+                            /*allow_unused=*/true);
+  roots.clear();
   size_t next = 0;
-  std::vector<at::Tensor> input_grads;
-  for (const at::Tensor& input : saved.inputs) {
-    input_grads.push_back(input.requires_grad() ? grads[next++] : at::Tensor());
+  std::vector<at::Tensor> input_grads =
+      no_gradients(saved.inputs, index == 0 && !call.trains_before);
+  for (size_t i = 0; i < saved.inputs.size(); ++i) {
+    if (saved.inputs[i].requires_grad()) input_grads[i] = grads[next++];
   }
   end_use(index, /*free=*/true, index - 1);  // the first call has no next one: index - 1 wraps
   const TimelineSpan span(timeline_, "reduce", call.name);
   // The gradients of the call that was differentiated before were reduced while this one ran. They
   // are awaited here, so that full gradients of two calls exist at most.
   for (ShardedUnit* unit : reducing_) unit->wait_reduce();
-  reducing_ = call.units;
-  for (ShardedUnit* unit : call.units) {
+  reducing_ = trained;
+  for (ShardedUnit* unit : trained) {
     const auto count = static_cast<std::ptrdiff_t>(unit->weights().size());
     const auto first = grads.begin() + static_cast<std::ptrdiff_t>(next);
     unit->add_gradients({std::make_move_iterator(first), std::make_move_iterator(first + count)},

@@ -33,6 +33,8 @@ struct Call {
   size_t losses = 0;
   int64_t layer = -1;                 // index of the decoder layer, else -1
   bool only_trains = false;           // multi-token prediction: look() leaves it out
+  bool trains = true;                 // it, or a call before it in the model, has weights to train
+  bool trains_before = true;          // a call before it has: its inputs get gradients
   bool recompute = false;             // keep the input only, run forward again in backward
   bool reshard_after_forward = true;  // else the weights stay until the call's backward
 };

@@ -52,9 +52,10 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
   aliased_ = group_.size() == 1;
   std::map<at::ScalarType, int64_t> numel;
   std::vector<std::vector<int64_t>> part_sizes;
+  std::vector<at::ScalarType> held;  // type of the rank's own part
   for (Weight* weight : weights_) {
     TESSERA_CHECK(weight->present(), "unit ", name_, " holds an absent weight");
-    if (weight->dtype != master) aliased_ = false;
+    TESSERA_CHECK_EQ(weight->frozen, is_frozen(), "unit ", name_, " is frozen in part");
     parts_of_weight_.emplace_back();
     for (const ParameterPart& part : weight->parts) {
       ShardedParam row;
@@ -63,9 +64,12 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
       row.role = part.role;
       row.cuts = part.placement.cuts;
       row.partial = part.placement.partial;
+      row.trainable = !weight->frozen;
       row.expert = axis_ == Axis::kEfsdp;
+      held.push_back(weight->frozen ? part.storage : master);
+      if (weight->dtype != held.back()) aliased_ = false;
       storage_.push_back(part.storage);
-      if (narrower(part.storage, master)) aliased_ = false;
+      if (narrower(part.storage, held.back())) aliased_ = false;
       part_sizes.push_back(box_of(part.shape, row.cuts, mesh.dims(), mesh.rank()).sizes);
       row.cuts.push_back(storage_cut(part_sizes.back(), axis_, group_.size()));
       parts_of_weight_.back().push_back(params_.size());
@@ -99,11 +103,11 @@ void ShardedUnit::bind(at::ScalarType master, ParamTable& table, const DeviceMes
     weights_[w]->value = buffer->flat.narrow(0, start, used[dtype] - start)
                              .view(sizes)
                              .variable_data()
-                             .set_requires_grad(true);
+                             .set_requires_grad(!is_frozen());
   }
   for (size_t p = 0; p < params_.size(); ++p) {
     params_[p]->value = aliased_ ? full_parts_[p].variable_data()
-                                 : at::zeros(params_[p]->box.sizes, on_device.dtype(master));
+                                 : at::zeros(params_[p]->box.sizes, on_device.dtype(held[p]));
   }
   if (aliased_) {
     for (Buffer& buffer : buffers_) buffer.flat.zero_();
@@ -173,6 +177,7 @@ void ShardedUnit::reshard() {
 
 void ShardedUnit::add_gradients(std::vector<at::Tensor> gradients, bool defer) {
   TESSERA_CHECK_EQ(gradients.size(), weights_.size());
+  TESSERA_CHECK(!is_frozen(), "gradients of unit ", name_, ", which is frozen");
   const at::ScalarType main = params_.front()->value.scalar_type();
   if (pending_.empty()) pending_.resize(weights_.size());
   if (observe_) observe_use(gradients);

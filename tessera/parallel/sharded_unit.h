@@ -27,13 +27,15 @@ class ShardedUnit {
  public:
   /// Adds a row to `table` for every part of `weights`, which are placed (masters of dtype
   /// `master`, zero) and binds every weight's value. `axis` shards: fsdp, or efsdp for experts that
-  /// ep cuts.
+  /// ep cuts. The weights are all frozen or none is: those that are have no gradients and are held
+  /// in the type in which they are stored instead of `master`.
   ShardedUnit(std::string name, std::vector<Weight*> weights, const DeviceMesh& mesh, Axis axis,
               at::ScalarType master, ParamTable& table);
   ShardedUnit(const ShardedUnit&) = delete;
   ShardedUnit& operator=(const ShardedUnit&) = delete;
 
   const std::string& name() const { return name_; }
+  bool is_frozen() const { return weights_.front()->frozen; }
 
   /// Starts the gather unless the full weights are there or on their way.
   void prefetch();

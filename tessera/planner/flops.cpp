@@ -3,14 +3,19 @@
 namespace tessera {
 namespace {
 
-// Per token and layer, with the factor 6.
+// Of a product by a weight: forward, gradient of the input, and that of the weight unless it is
+// frozen.
+double per_weight(const ModelConfig& m) { return m.lora.is_given() ? 4.0 : 6.0; }
+
+// Per token and layer.
 double attention_flops(const ModelConfig& m, double s) {
+  const double w = per_weight(m);
   const auto h = static_cast<double>(m.hidden_size);
   const auto heads = static_cast<double>(m.num_attention_heads);
   if (m.design().attention == AttentionKind::kHeads) {
     const double q = heads * static_cast<double>(m.head_dim);
     const auto kv = static_cast<double>(m.num_key_value_heads * m.head_dim);
-    return 6.0 * (h * (q + 2 * kv) + q * s + q * h);
+    return w * (h * (q + 2 * kv) + q * h) + 6.0 * q * s;
   }
   const auto dn = static_cast<double>(m.qk_nope_head_dim);
   const auto dr = static_cast<double>(m.qk_rope_head_dim);
@@ -19,8 +24,8 @@ double attention_flops(const ModelConfig& m, double s) {
   const double query = m.q_lora_rank
                            ? static_cast<double>(*m.q_lora_rank) * (h + heads * (dn + dr) + 1)
                            : h * heads * (dn + dr);
-  return 6.0 * (query + kvl * (h + heads * (dn + dv) + 1) + h * dr + heads * dv * h +
-                s * heads * (dn + dr) / 2 + s * heads * dv / 2);
+  return w * (query + kvl * (h + heads * (dn + dv) + 1) + h * dr + heads * dv * h) +
+         6.0 * (s * heads * (dn + dr) / 2 + s * heads * dv / 2);
 }
 
 }  // namespace
@@ -38,9 +43,10 @@ double model_flops(const ModelConfig& m, double samples, double seq_length) {
     feed_forward += kMatrices * static_cast<double>(width);
   }
   const double per_token =
-      6 * h * feed_forward +
+      per_weight(m) * h * feed_forward +
       attention_flops(m, seq_length) * (static_cast<double>(m.num_hidden_layers) + mtp) +
-      6 * mtp * (3 * h + 2 * h * h) + 6 * h * static_cast<double>(m.vocab_size) * (mtp + 1);
+      per_weight(m) *
+          (mtp * (3 * h + 2 * h * h) + h * static_cast<double>(m.vocab_size) * (mtp + 1));
   return per_token * samples * seq_length;
 }
 

@@ -49,6 +49,7 @@ std::optional<MatrixDeal> deal_matrices(const Config& config, const ParallelDims
   std::vector<DealtTensor> tensors;
   for (const ModelUnit& unit : stage.units) {
     for (const TensorGroup& group : unit.tensors) {
+      if (group.frozen) continue;
       for (const std::string& name : group.names) {
         if (!kind.needs_whole(config.optimizer, {name, group.role, group.shape})) continue;
         const Placement placement = place_parameter(group.role, config.model, dims);

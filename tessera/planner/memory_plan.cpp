@@ -22,6 +22,8 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
       const Placement placement = place_parameter(group.role, config.model, dims);
       const int64_t own = held_elements(group, placement, dims, rank).own;
       plan.parameters += own;
+      plan.weights += own * size_of(group.held);
+      if (!group.frozen) plan.gradients += own * size_of(group.held);
       plan.moments += moment_bytes(config, dims, group, rank);
     }
     gathered.push_back(0);
@@ -29,10 +31,7 @@ MemoryPlan plan_memory(const Config& config, const ParallelDims& dims, const Bat
       gathered.back() += group.gathered;
     }
   }
-  const int64_t element = size_of(master_dtype(config.model));
-  plan.weights = plan.parameters * element + constants * size_of(config.model.moe_router_dtype);
-  plan.gradients = plan.parameters * element;
-  plan.moments += moment_bytes_of_constants(config, constants);
+  plan.weights += constants * size_of(config.model.moe_router_dtype);
   if (resharding(config, dims).keep_all_step) {
     for (const int64_t bytes : gathered) plan.gathered += bytes;
   } else {

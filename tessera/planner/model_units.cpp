@@ -1,6 +1,8 @@
 #include "tessera/planner/model_units.h"
 
 #include <algorithm>
+#include <limits>
+#include <string_view>
 
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/placement.h"
@@ -26,13 +28,22 @@ ModelUnit& unit_of(std::vector<ModelUnit>& units, const ParamSpec& spec) {
   return units.back();
 }
 
+// "….experts.{e}.gate_proj.lora_A.weight" of the first expert's.
+std::string stacked_name(const ParamSpec& spec) {
+  constexpr std::string_view kFirst = ".0.";
+  std::string name = spec.name;
+  return name.replace(name.find(kFirst, layer_prefix(spec.layer).size()), kFirst.size(), ".{e}.");
+}
+
 void add(ModelUnit& unit, const ParamSpec& spec, const ModelConfig& model) {
   std::vector<int64_t> shape = spec.shape;
   std::string name = spec.name;
   if (is_expert(spec.role)) {
     if (spec.expert > 0) return;  // in the stack of the first
     shape.insert(shape.begin(), model.n_routed_experts);
-    name = layer_prefix(spec.layer) + weight_name(spec.role, model.design());
+    name = is_adapter(spec.role)
+               ? stacked_name(spec)
+               : layer_prefix(spec.layer) + weight_name(spec.role, model.design());
   }
   for (TensorGroup& group : unit.tensors) {
     if (group.role == spec.role && group.shape == shape) {
@@ -46,6 +57,8 @@ void add(ModelUnit& unit, const ParamSpec& spec, const ModelConfig& model) {
   group.shape = shape;
   group.names.push_back(std::move(name));
   group.compute = compute_dtype(spec.role, model);
+  group.frozen = spec.frozen;
+  group.held = spec.frozen ? frozen_dtype(spec.role, model) : master_dtype(model);
   unit.tensors.push_back(group);
 }
 
@@ -65,8 +78,16 @@ int64_t ModelUnit::elements() const {
 
 std::vector<ModelUnit> model_units(const ModelConfig& model) {
   std::vector<ModelUnit> units;
+  int64_t first_trained = std::numeric_limits<int64_t>::max();
+  ParamRole matrix = ParamRole::kNorm;  // of the last one, which its adapter follows
   for (const ParamSpec& spec : model_spec(model)) {
     ModelUnit& unit = unit_of(units, spec);
+    if (spec.adapts.empty()) {
+      matrix = spec.role;
+    } else {
+      unit.adapted.insert(matrix);
+      if (spec.layer >= 0) first_trained = std::min(first_trained, spec.layer);
+    }
     if (!spec.tied_to.empty()) {
       unit.uses_embedding = true;
     } else if (spec.trainable) {
@@ -74,6 +95,12 @@ std::vector<ModelUnit> model_units(const ModelConfig& model) {
     } else {
       unit.constants += spec.numel();
     }
+  }
+  for (ModelUnit& unit : units) {
+    const bool head = unit.kind == ModelUnit::Kind::kHead;
+    const bool all = !model.lora.is_given();
+    unit.trains = all || head || unit.layer >= first_trained;
+    unit.trains_before = all || head || unit.layer > first_trained;
   }
   return units;
 }

@@ -29,6 +29,7 @@ int64_t moment_bytes(const Config& config, const ParallelDims& dims, const Tenso
   const Box box = box_of(group.shape, stored_cuts(placement, group.shape, dims), dims, rank);
   const int64_t element = size_of(master_dtype(config.model));
   int64_t bytes = 0;
+  if (group.frozen) return bytes;
   for (const std::string& name : group.names) {
     const StateOwner owner{name, group.role, group.shape};
     for (const Slot& slot : slots_of(config.optimizer, owner)) {
@@ -45,12 +46,6 @@ int64_t moment_bytes(const Config& config, const ParallelDims& dims, const Tenso
   return bytes;
 }
 
-int64_t moment_bytes_of_constants(const Config& config, int64_t elements) {
-  const std::vector<int64_t> shape{elements};
-  const auto slots = slots_of(config.optimizer, {"", ParamRole::kRouterBias, shape});
-  return elements * size_of(config.model.moe_router_dtype) * static_cast<int64_t>(slots.size());
-}
-
 OpenedMoments plan_opened(const Config& config, const ParallelDims& dims, const StageUnits& stage,
                           int64_t rank) {
   OpenedMoments opened;
@@ -58,6 +53,7 @@ OpenedMoments plan_opened(const Config& config, const ParallelDims& dims, const 
   std::vector<int64_t> coded;  // slots of each tensor
   for (const ModelUnit& unit : stage.units) {
     for (const TensorGroup& group : unit.tensors) {
+      if (group.frozen) continue;
       const Placement placement = place_parameter(group.role, config.model, dims);
       for (const std::string& name : group.names) {
         const StateOwner owner{name, group.role, group.shape};

@@ -10,12 +10,10 @@
 
 namespace tessera {
 
-/// Bytes of the state that the optimizer keeps between updates for the rank's parts of a group.
+/// Bytes of the state that the optimizer keeps between updates for the rank's parts of a group;
+/// none where no gradient moves it.
 int64_t moment_bytes(const Config& config, const ParallelDims& dims, const TensorGroup& group,
                      int64_t rank);
-
-/// The same of numbers that no gradient moves, `elements` of them (a router's selection bias).
-int64_t moment_bytes_of_constants(const Config& config, int64_t elements);
 
 /// What an update with state in fewer bits needs beside.
 struct OpenedMoments {

@@ -1,5 +1,6 @@
 #include "tessera/planner/step_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -26,6 +27,7 @@ struct CallState {
   CallMemory memory;
   std::vector<size_t> groups;
   bool reshard = true;
+  bool trains = true;
 };
 
 class StepWalk {
@@ -54,6 +56,10 @@ class StepWalk {
       CallState call;
       const bool head = unit.kind == ModelUnit::Kind::kHead;
       call.memory = tapes.measure(unit);
+      call.trains = unit.trains;
+      if (!unit.trains) {
+        call.memory.kept = call.memory.backward_peak = call.memory.weight_gradients = 0;
+      }
       call.groups = groups;
       call.reshard = !policy_.keep_all_step && !(head && policy_.keep_head);
       if (unit.uses_embedding) {
@@ -162,10 +168,13 @@ class StepWalk {
     const size_t at = calls.size() - 1 - from_end;
     const CallState& call = calls[at];
     const CallMemory& m = call.memory;
-    use(call);
-    if (at > 0) gather(calls[at - 1]);
+    if (call.trains) {
+      use(call);
+      if (at > 0 && calls[at - 1].trains) gather(calls[at - 1]);
+    }
     // A sum over micro-batches that is there already is added to in place.
-    const bool summed = !call.groups.empty() && groups_[call.groups.front()].pending > 0;
+    const bool summed =
+        std::ranges::any_of(call.groups, [this](size_t g) { return groups_[g].pending > 0; });
     look(m.backward_peak - m.weight_gradients, summed ? 0 : m.weight_gradients);
     const int64_t of_output =
         at + 1 < calls.size() ? calls[at + 1].memory.input : calls.back().memory.output;
@@ -181,6 +190,7 @@ class StepWalk {
     for (const size_t g : call.groups) {
       GroupState& group = groups_[g];
       const WeightGroup& bytes = group.bytes;
+      if (bytes.gradients == 0) continue;  // frozen
       const int64_t before = group.pending;
       group.pending = before == 0 ? bytes.gradients : bytes.summed;
       now_.gradients += group.pending - before;

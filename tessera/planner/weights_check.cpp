@@ -8,6 +8,7 @@
 #include "tessera/config/fields/field.h"
 #include "tessera/layout/model_spec.h"
 #include "tessera/rules/checker.h"
+#include "tessera/storage/adapter_config.h"
 #include "tessera/storage/checkpoint_choice.h"
 #include "tessera/storage/other_folders.h"
 #include "tessera/storage/published_weights.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr const char* kLoadPath = "checkpoint.load_path";
 constexpr const char* kResume = "checkpoint.resume";
+constexpr const char* kBasePath = "checkpoint.base_load_path";
 
 // Keys that shape a model, of which a family has those that its config.json has.
 constexpr std::string_view kShapesOfSome[] = {
@@ -45,15 +47,22 @@ class WeightsChecker {
         result_(result) {}
 
   void run(bool is_valid) {
+    if (config_.model.lora.is_given() && !config_.checkpoint.base_load_path.empty()) {
+      check_base(is_valid);
+    }
     if (start_.path.empty()) return;
     std::error_code error;
     if (!fs::exists(start_.path, error)) {
-      say_absent();
+      say_absent(kLoadPath);
       return;
     }
     try {
-      if (!fs::exists(start_.path / kManifestName) && holds_published_weights(start_.path)) {
-        if (is_valid) compare_published();
+      const bool is_ours = fs::exists(start_.path / kManifestName);
+      if (!is_ours && holds_adapters(start_.path)) {
+        check_adapter_folder(is_valid);
+      } else if (!is_ours && holds_published_weights(start_.path)) {
+        if (is_base_twice()) return;
+        if (is_valid) compare_published(start_.path, WeightRows::kBase);
       } else {
         compare_checkpoints(checkpoints_at(start_.path), is_valid);
       }
@@ -72,11 +81,58 @@ class WeightsChecker {
     check_.error(field(), problem);
   }
 
-  void say_absent() {
+  // The model that adapters belong to.
+  void check_base(bool is_valid) {
+    const fs::path base = config_.checkpoint.base_load_path;
+    std::error_code error;
+    if (!fs::exists(base, error)) return say_absent(kBasePath);
+    try {
+      if (!fs::exists(base / kManifestName) && holds_published_weights(base)) {
+        if (is_valid) compare_published(base, WeightRows::kBase);
+        return;
+      }
+      const Manifest manifest = read_manifest(checkpoints_at(base).folders.front());
+      if (!manifest.base.empty()) throw CheckpointError("holds adapters alone, no model");
+      const std::string report =
+          compare_with_model(manifest, select_rows(model_spec(config_.model), WeightRows::kBase));
+      if (is_valid && !report.empty()) {
+        throw CheckpointError("the checkpoint does not fit the model:" + report);
+      }
+    } catch (const CheckpointError& problem) {
+      check_.error(kBasePath, problem.what());
+    }
+  }
+
+  bool is_base_twice() {
+    if (!config_.model.lora.is_given() || config_.checkpoint.base_load_path.empty()) return false;
+    check_.error(kLoadPath,
+                 "is a whole model, and checkpoint.base_load_path names one too; load_path is for "
+                 "adapters, or left out for new ones");
+    return true;
+  }
+
+  void check_adapter_folder(bool is_valid) {
+    if (!config_.model.lora.is_given()) {
+      check_.error(
+          kLoadPath,
+          "holds adapters: lora_config says what they are, checkpoint.base_load_path which "
+          "model they belong to");
+    } else if (config_.checkpoint.base_load_path.empty()) {
+      check_.error(kLoadPath,
+                   "holds adapters: checkpoint.base_load_path is needed, the model they belong to");
+    } else if (const std::string problem = adapter_problem(start_.path, config_.model.lora);
+               !problem.empty()) {
+      refuse(problem);
+    } else if (is_valid) {
+      compare_published(start_.path, WeightRows::kAdapters);
+    }
+  }
+
+  void say_absent(const char* path) {
     std::string rule = "no such folder; names on a hub are not looked up: download the model first";
     const std::string guessed = guessed_sizes();
     if (!guessed.empty()) rule += "; without it these are defaults: model." + guessed;
-    Checker(config_, provenance_, result_.absent).error(kLoadPath, rule);
+    Checker(config_, provenance_, result_.absent).error(path, rule);
   }
 
   // Those that decide how the model is built and that neither the file nor a config.json gives.
@@ -109,13 +165,13 @@ class WeightsChecker {
     return false;
   }
 
-  void compare_published() {
+  void compare_published(const fs::path& folder, WeightRows rows) {
     if (!sizes_are_given()) return;
-    const PublishedWeights weights(start_.path, model_spec(config_.model));
+    const PublishedWeights weights(folder, select_rows(model_spec(config_.model), rows));
     if (const std::string problem = weights.problem(); !problem.empty()) {
-      refuse(problem);
+      folder == start_.path ? refuse(problem) : check_.error(kBasePath, problem);
     } else if (const std::string unused = weights.unused(); !unused.empty()) {
-      check_.general(Severity::kNote, start_.path.string() + ": " + unused);
+      check_.general(Severity::kNote, folder.string() + ": " + unused);
     }
   }
 
@@ -138,7 +194,20 @@ class WeightsChecker {
   }
 
   void compare(const Manifest& manifest, const fs::path& folder) {
-    const std::string report = compare_with_model(manifest, model_spec(config_.model));
+    const bool alone = !manifest.base.empty();
+    if (alone && !config_.model.lora.is_given()) {
+      refuse(folder.string() + ": holds adapters alone, and there is no lora_config");
+      return;
+    }
+    if (alone && config_.checkpoint.base_load_path.empty()) {
+      refuse(
+          folder.string() +
+          ": holds adapters alone: checkpoint.base_load_path is needed, the model they belong to");
+      return;
+    }
+    const std::string report = compare_with_model(
+        manifest,
+        select_rows(model_spec(config_.model), alone ? WeightRows::kAdapters : WeightRows::kAll));
     if (!report.empty()) {
       refuse(folder.string() + ": the checkpoint does not fit the model:" + report);
       return;

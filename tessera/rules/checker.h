@@ -72,6 +72,7 @@ void check_context_parallel(Checker& check);
 void check_pipeline_parallel(Checker& check);
 void check_expert_parallel(Checker& check);
 void check_batch(Checker& check);
+void check_adapters(Checker& check);
 void check_optimizer(Checker& check);
 void check_lr_schedule(Checker& check);
 void check_dataset(Checker& check);

@@ -158,6 +158,7 @@ std::vector<Issue> validate(const Config& config, const Provenance& provenance, 
   check_context_parallel(check);
   check_pipeline_parallel(check);
   check_expert_parallel(check);
+  check_adapters(check);
   check_optimizer(check);
   check_lr_schedule(check);
   check_recompute(check);

@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "tessera/base/error.h"
+#include "tessera/config/issue.h"
+#include "tessera/config/yaml/value.h"
 #include "tessera/storage/block_sums.h"
 #include "tessera/storage/tiling.h"
 
@@ -155,6 +157,7 @@ std::string manifest_text(const Manifest& m) {
       {"moment_dtype", m.moment_dtype},
       {"tokenizer", m.tokenizer},
       {"job", m.job},
+      {"base", m.base},
       {"generation", m.generation},
       {"kept", m.kept},
       {"superseded", m.superseded},
@@ -210,6 +213,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.moment_dtype = root.value("moment_dtype", "float32");
     m.tokenizer = root.at("tokenizer").get<std::string>();
     m.job = root.value("job", "");
+    m.base = root.value("base", "");
     m.generation = number_or("generation", 0);
     m.kept = integers(root.at("kept"));
     m.superseded = integers(root.value("superseded", json::array()));
@@ -240,6 +244,14 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   std::ostringstream text;
   text << in.rdbuf();
   return parse_manifest(text.str(), path);
+}
+
+std::string base_path_of(const Manifest& manifest) {
+  std::vector<Issue> ignored;
+  const Value root = parse_document(manifest.config, kManifestName, ignored);
+  const Value* checkpoint = root.find("checkpoint");
+  const Value* path = checkpoint ? checkpoint->find("base_load_path") : nullptr;
+  return path ? path->text : "";
 }
 
 std::string fragment_text(const Manifest& fragment) {

@@ -58,12 +58,13 @@ struct StoredTensor {
 struct Manifest {
   std::string version;  // of the program that wrote it
   RunPosition position;
-  std::string config;         // the resolved YAML
-  std::string optimizer;      // its type; empty: its state is not here
-  std::string moment_dtype;   // optimizer.moment_dtype that its state is kept in
-  std::string tokenizer;      // folder of the tokenizer that goes with the model, or empty
-  std::string job;            // of the run that wrote it; empty: it was started without a launcher
-  int64_t generation = 0;     // which start of that run; 0: nobody counted
+  std::string config;        // the resolved YAML
+  std::string optimizer;     // its type; empty: its state is not here
+  std::string moment_dtype;  // optimizer.moment_dtype that its state is kept in
+  std::string tokenizer;     // folder of the tokenizer that goes with the model, or empty
+  std::string job;           // of the run that wrote it; empty: it was started without a launcher
+  std::string base;        // fingerprint of the model whose adapters these are; empty: all is here
+  int64_t generation = 0;  // which start of that run; 0: nobody counted
   std::vector<int64_t> kept;  // checkpoints of this run and those that it resumed, oldest first
   std::vector<int64_t> superseded;  // of those, what is removed once this one is pointed at
   std::vector<StoredFile> files;
@@ -82,6 +83,9 @@ std::string manifest_text(const Manifest& manifest);
 /// parts of a tensor do not tile it.
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file);
 Manifest read_manifest(const std::filesystem::path& folder);
+
+/// checkpoint.base_load_path of the run that wrote it; empty: it had none.
+std::string base_path_of(const Manifest& manifest);
 
 /// What one rank adds: its files and parts.
 std::string fragment_text(const Manifest& fragment);

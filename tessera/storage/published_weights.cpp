@@ -59,12 +59,17 @@ std::string layer_of(const std::string& name) {
 
 }  // namespace
 
+bool holds_adapters(const fs::path& folder) {
+  return is_there(folder / kAdapterWeights) && !holds_published_weights(folder);
+}
+
 bool holds_published_weights(const fs::path& folder) {
   return is_there(folder / kSingle) || is_there(folder / kIndex);
 }
 
 std::vector<fs::path> published_weight_files(const fs::path& folder) {
   if (is_there(folder / kSingle)) return {folder / kSingle};
+  if (holds_adapters(folder)) return {folder / kAdapterWeights};
   if (!is_there(folder / kIndex)) {
     throw CheckpointError(folder.string() + ": neither " + kSingle + " nor " + kIndex +
                           " is there");
@@ -112,6 +117,7 @@ const PublishedWeights::Place* PublishedWeights::find_stored(const std::string& 
   if (found == stored_.end() && name.starts_with(kPrefix)) {
     found = stored_.find(name.substr(kPrefix.size()));
   }
+  if (found == stored_.end()) found = stored_.find(kAdapterPrefix + name);
   return found == stored_.end() ? nullptr : &found->second;
 }
 

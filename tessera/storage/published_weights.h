@@ -17,11 +17,21 @@ namespace tessera {
 /// Whether `folder` holds weights in Hugging Face's form.
 bool holds_published_weights(const std::filesystem::path& folder);
 
+/// Whether `folder` holds low-rank adapters in PEFT's form, without the model that they adapt.
+bool holds_adapters(const std::filesystem::path& folder);
+
+/// What PEFT names differently: a weight's name in the file of an adapter.
+inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+inline constexpr const char* kAdapterConfig = "adapter_config.json";
+inline constexpr const char* kAdapterPrefix = "base_model.model.";
+
 /// The files that hold them. Throws CheckpointError when there are none, the index is damaged, or
 /// files that it names are not there (all of them are named).
 std::vector<std::filesystem::path> published_weight_files(const std::filesystem::path& folder);
 
 /// The parameters of a model in the files of a folder.
+///
+/// Of a folder with adapters `model` is the adapters alone (WeightRows::kAdapters).
 ///
 /// Stacks of the family (ParamSpec::stack) are looked for first. Tolerated: names without the
 /// leading "model.", experts stacked in one tensor a layer

@@ -85,7 +85,8 @@ OptimizerTable known_optimizers(const OptimizerConfig& optimizer) {
 std::string changed_mathematics(const Manifest& manifest, const Config& config,
                                 const FamilyTable& families) {
   const ConfigResult before =
-      load_config_text(manifest.config, kManifestName, ".", {"checkpoint.load_path=''"}, families,
+      load_config_text(manifest.config, kManifestName, ".",
+                       {"checkpoint.load_path=''", "checkpoint.base_load_path=''"}, families,
                        known_optimizers(config.optimizer));
   return before.ok() ? changes(mathematics(before.config), mathematics(config)) : "";
 }
@@ -100,6 +101,10 @@ std::vector<SampleRange> to_ranges(const std::vector<std::pair<int64_t, int64_t>
   std::vector<SampleRange> ranges;
   for (const auto& [place, count] : pairs) ranges.push_back({place, count});
   return ranges;
+}
+
+bool is_folder_of_others(const std::filesystem::path& path) {
+  return holds_adapters(path) || holds_published_weights(path);
 }
 
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
@@ -181,10 +186,23 @@ RunState RunCheckpoints::start() {
   RunState state;
   state.next = updates_.at(0);
   state.last_batch = state.next.batch;
+  const std::string& base = config_.checkpoint.base_load_path;
+  const bool from_checkpoint =
+      !start.path.empty() && (start.own || !is_folder_of_others(start.path));
+  if (config_.checkpoint.save_trainable_only || from_checkpoint) {
+    base_fingerprint_ = base_fingerprint(config_, mesh_);
+  }
+  if (!base.empty()) {
+    load_base(model_, config_, base, mesh_);
+    if (has_tokenizer(base)) tokenizer_ = base;
+  }
   if (start.path.empty()) {
-    initialize(model_, config_);
+    base.empty() ? initialize(model_, config_) : initialize_adapters(model_, config_);
+  } else if (!start.own && holds_adapters(start.path)) {
+    load_hf_weights(model_, config_, start.path, WeightRows::kAdapters);
   } else if (!start.own && holds_published_weights(start.path)) {
-    load_hf_weights(model_, config_, start.path);
+    initialize_adapters(model_, config_);  // nothing in a model without them
+    load_hf_weights(model_, config_, start.path, WeightRows::kBase);
     if (has_tokenizer(start.path)) tokenizer_ = start.path;
   } else {
     // Its own checkpoints: a run goes on as a whole.
@@ -201,6 +219,7 @@ RunState RunCheckpoints::start() {
   options.copies = !checkpoint.remove_redundancy;
   if (!checkpoint.no_save_optim) options.optimizer = config_.optimizer.type;
   options.moment_dtype = config_.optimizer.moment_dtype;
+  if (checkpoint.save_trainable_only) options.base = base_fingerprint_;
   options.config = to_yaml(config_);
   options.hf_config = hf_config_json(config_.model, config_.model.params_dtype);
   if (tokenizer_.empty()) tokenizer_ = tokenizer_of_data();
@@ -281,6 +300,7 @@ RunState RunCheckpoints::resume(const StartingPoint& start, bool with_optimizer)
   options.balanced = config_.checkpoint.load_balanced;
   if (with_optimizer) options.optimizer = config_.optimizer.type;
   options.has_state = keeps_state(config_);
+  options.base = base_fingerprint_;
   const LoadedCheckpoint loaded =
       load_checkpoint(options, model_spec(config_.model), model_.table, optimizer_state(), mesh_);
   tokenizer_ = has_tokenizer(loaded.folder) ? loaded.folder.string() : loaded.manifest.tokenizer;

@@ -77,8 +77,9 @@ class RunCheckpoints {
   const DeviceMesh& mesh_;
   FamilyTable families_;
   Generation generation_;
-  std::string tokenizer_;      // folder
-  std::vector<int64_t> kept_;  // checkpoints in the folder that this run goes on with
+  std::string tokenizer_;         // folder
+  std::string base_fingerprint_;  // of checkpoint.base_load_path, where it is asked for
+  std::vector<int64_t> kept_;     // checkpoints in the folder that this run goes on with
   std::unique_ptr<CheckpointSaver> saver_;
   int64_t saved_step_ = 0;
   std::optional<std::filesystem::path> resumed_;  // the checkpoint that was resumed as a whole

@@ -17,7 +17,7 @@ const std::map<std::string, std::string>& reference_keys() {
       {"checkpoint",
        "enable_save save_path save_max save_interleaved_steps no_save_optim async_save prefix "
        "remove_redundancy load_path load_balanced no_load_optim load_worker_number- "
-       "save_global_layout_cache- reshard_worker_num= save_trainable_only! base_load_path!"},
+       "save_global_layout_cache- reshard_worker_num= save_trainable_only base_load_path"},
       {"training",
        "steps local_batch_size global_batch_size max_norm seed deterministic= rampup_batch_size "
        "use_skip_step_on_nan max_consecutive_skipped_steps"},
@@ -160,13 +160,10 @@ TEST(ReferenceKeys, WhatIsNotBuiltIsNamed) {
   EXPECT_THAT(
       check_base(1, {"model.o_groups=8"}),
       testing_config::HasError("model.o_groups", "part of DeepSeek-V4, which is not built"));
-  EXPECT_THAT(check_base(1, {"checkpoint.save_trainable_only=true"}),
-              testing_config::HasError("checkpoint.save_trainable_only", "low-rank adapters"));
-  EXPECT_THAT(check_base(1, {"model.num_hash_layers=0", "model.enable_hyper_connections=false",
-                             "model.experimental_attention_variant=null",
-                             "checkpoint.save_trainable_only=false", "checkpoint.base_load_path=''",
-                             "model.compress_ratios=[]"}),
-              testing_config::HasNoErrors());
+  EXPECT_THAT(
+      check_base(1, {"model.num_hash_layers=0", "model.enable_hyper_connections=false",
+                     "model.experimental_attention_variant=null", "model.compress_ratios=[]"}),
+      testing_config::HasNoErrors());
   const auto v4 = check_base(1, {"model.model_type=deepseek_v4"});
   EXPECT_THAT(v4, testing_config::HasError("model.model_type", "DeepSeek-V4 is not built"));
   EXPECT_THAT(check_base(1, {"model.architectures=DeepseekV4ForCausalLM"}),

@@ -35,7 +35,7 @@ Expected expected_of(const std::string& name) {
 }
 
 Config model_of(const std::string& name, const std::vector<std::string>& set, int64_t ranks) {
-  const ModelSource source{(case_path(name) / "model").string(), "", "", "float64"};
+  const ModelSource source{(case_path(name) / "model").string(), "", "", "", "float64"};
   Config config = generation_config(source, set, ranks);
   config.model.seq_length = 80;
   return config;

@@ -9,6 +9,7 @@
 #include "tessera/layout/model_spec.h"
 #include "tessera/rules/derive.h"
 #include "tessera/rules/validate.h"
+#include "tessera/storage/published_weights.h"
 #include "tessera/train/open_training_data.h"
 #include "tests/support/case_path.h"
 #include "tests/support/json_files.h"
@@ -59,6 +60,12 @@ std::map<std::string, at::Tensor> published(const std::map<std::string, at::Tens
     part.slice(0, place.first_row, end, place.row_step).copy_(found->second);
   }
   return all;
+}
+
+// PEFT's names begin with what holds the model.
+std::string without_adapter_prefix(const std::string& name) {
+  const std::string prefix = kAdapterPrefix;
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
 void expect_near(const std::optional<double>& value, const std::optional<double>& expected,
@@ -173,11 +180,13 @@ void expect_matches_case(const RunRecord& run, const std::string& name, double t
   const ModelConfig model = load_case(name, {}, 1).model;
   const auto own_grads = published(run.gradients, model), own_values = published(run.values, model);
   EXPECT_EQ(own_grads.size(), grads.size());
-  for (const auto& [parameter, expected] : grads.items()) {
+  for (const auto& [key, expected] : grads.items()) {
+    const std::string parameter = without_adapter_prefix(key);
     ASSERT_TRUE(own_grads.contains(parameter)) << parameter;
     expect_tensor("gradient of " + parameter, own_grads.at(parameter), expected, tolerance);
   }
-  for (const auto& [parameter, expected] : values.items()) {
+  for (const auto& [key, expected] : values.items()) {
+    const std::string parameter = without_adapter_prefix(key);
     ASSERT_TRUE(own_values.contains(parameter)) << parameter;
     expect_tensor("value of " + parameter, own_values.at(parameter), expected, tolerance);
   }

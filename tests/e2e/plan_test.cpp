@@ -44,7 +44,7 @@ Counted count(const Config& config, int64_t ranks) {
     (step.step == 1 ? first : second)[rank] = snapshot(mesh);
     counted.elements[rank] = 0;
     for (const auto& param : table.params()) {
-      if (param->trainable) counted.elements[rank] += param->value.numel();
+      if (param->role != ParamRole::kRouterBias) counted.elements[rank] += param->value.numel();
     }
   };
   run_ranks(static_cast<int>(ranks),
@@ -84,6 +84,8 @@ AxisCounts comparable(AxisCounts counts) {
   }
   return counts;
 }
+
+const std::string kUpperLayers = "lora_config.exclude_layers='layers\\.[01]$'";
 
 struct PlannedLayout {
   std::string file;
@@ -170,6 +172,19 @@ INSTANTIATE_TEST_SUITE_P(
              with({local_batch(1), "model.num_experts=4", "checkpoint.load_path=''"}, kExperts)}},
         PlannedLayout{"qwen3_moe_aux64",
                       {"ep2_tp2_full", 4, with(with({local_batch(4), tp(2)}, kExperts), kFull)}},
+        PlannedLayout{"lora_qwen3_64", {"lora_tp2", 2, {shard(-1), tp(2)}}},
+        PlannedLayout{"lora_qwen3_64", {"lora_shard4", 4, {shard(4), local_batch(2)}}},
+        PlannedLayout{"lora_qwen3_64",
+                      {"lora_upper_pp2_tp2_full", 4,
+                       with({shard(-1), tp(2), pp(2), kAuto, local_batch(2), kUpperLayers,
+                             "checkpoint.load_path=''"},
+                            kFull)}},
+        PlannedLayout{"lora_qwen3_moe64", {"lora_ep2", 2, with({local_batch(4)}, kExperts)}},
+        PlannedLayout{
+            "deepseek_v3_64",
+            {"lora_mtp_tp2", 2,
+             with({shard(-1), tp(2), local_batch(8), "lora_config.target_modules='layers'"},
+                  kMtp)}},
         PlannedLayout{"deepseek_v3_64", {"tp2", 2, {shard(-1), tp(2), local_batch(8)}}},
         PlannedLayout{"deepseek_v3_64",
                       {"mtp", 2, with({shard(2), local_batch(4), policy("default")}, kMtp)}},

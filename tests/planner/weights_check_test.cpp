@@ -121,7 +121,7 @@ TEST(WeightsCheck, WhatIsNoModelIsCalledWhatItIs) {
       {{"pytorch_model.bin", "config.json"}, "pickled PyTorch weights (pytorch_model.bin)"},
       {{"model-q4.gguf"}, "weights for llama.cpp (model-q4.gguf)"},
       {{"rank_0/x.ckpt", "y.ckpt"}, "a checkpoint of another program (y.ckpt)"},
-      {{"adapter_config.json", "adapter_model.safetensors"}, "holds an adapter"},
+      {{"adapter_config.json", "adapter_model.safetensors"}, "holds adapters"},
       {{"model-00001-of-00002.safetensors"},
        "model.safetensors.index.json, which names the shards"},
       {{"consolidated.safetensors"}, "but neither model.safetensors nor"},

@@ -97,8 +97,6 @@ TEST(Validate, SingleValues) {
     const std::string field = std::string(c.set).substr(0, std::string(c.set).find('='));
     EXPECT_THAT(check_base(8, {c.set}), HasError(field, c.says)) << c.set;
   }
-  EXPECT_THAT(check_base(8, {"lora_config={target_modules: '.*'}"}),
-              HasError("lora_config", "is not built"));
   EXPECT_THAT(check_base(8, {"train_dataset.dataloader.phase=eval"}),
               HasError("train_dataset.dataloader.phase", "must be train"));
   EXPECT_THAT(check_base(8, {"run_mode=predict"}), HasError("run_mode", "trains nothing"));

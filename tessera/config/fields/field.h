@@ -57,6 +57,11 @@ struct Field {
     part_of = what;
     return std::move(*this);
   }
+  /// Under another path than the member's.
+  Field&& called(std::string_view name) && {
+    path = name;
+    return std::move(*this);
+  }
   Field&& at_least(double low) && {
     minimum = low;
     return std::move(*this);

@@ -56,6 +56,37 @@ std::vector<Field> observe_fields() {
                     "the largest attention logit by layer and head in metrics.jsonl, every so many "
                     "steps."),
 
+      TESSERA_FIELD(
+          model.lora.target_modules, kHonoured,
+          "Low-rank adapters: a regular expression that is searched in the paths of the "
+          "model's matrices, Hugging Face's (model.layers.0.self_attn.q_proj) and "
+          "MindFormers' (model.decoder.layers.0.self_attention.linear_qkv). What it finds "
+          "gets an adapter, all else is frozen. Needed.")
+          .called("lora_config.target_modules"),
+      TESSERA_FIELD(model.lora.exclude_layers, kHonoured,
+                    "A regular expression that is searched in the same paths and in those of the "
+                    "modules around them, before target_modules.")
+          .called("lora_config.exclude_layers"),
+      TESSERA_FIELD(model.lora.lora_rank, kHonoured, "Rows of A, columns of B.")
+          .called("lora_config.lora_rank")
+          .at_least(1),
+      TESSERA_FIELD(model.lora.lora_alpha, kHonoured,
+                    "The product of B and A counts lora_alpha / lora_rank times.")
+          .called("lora_config.lora_alpha")
+          .at_least(1),
+      TESSERA_FIELD(model.lora.lora_dropout, kHonoured,
+                    "Share of the inputs of A that a training step leaves out; in [0, 1).")
+          .called("lora_config.lora_dropout")
+          .between(0, 1),
+      TESSERA_FIELD(model.lora.lora_a_std, kHonoured,
+                    "Standard deviation of the initial A; 0: zeros.")
+          .called("lora_config.lora_a_std")
+          .at_least(0),
+      TESSERA_FIELD(model.lora.lora_b_std, kHonoured,
+                    "Standard deviation of the initial B; 0: zeros.")
+          .called("lora_config.lora_b_std")
+          .at_least(0),
+
       TESSERA_UNUSED_FIELD("context.mode", int64_t, "There is one mode."),
       TESSERA_UNUSED_FIELD("context.max_device_memory", std::string, "Memory is not reserved."),
       TESSERA_FIELD(context.device_target, kHonoured,

@@ -32,6 +32,15 @@ std::vector<Field> run_fields() {
       TESSERA_FIELD(checkpoint.load_balanced, kHonoured,
                     "Each unique shard is read by one rank and sent to the others."),
       TESSERA_FIELD(checkpoint.no_load_optim, kHonoured, "Read weights only and start at step 0."),
+      TESSERA_FIELD(
+          checkpoint.base_load_path, kHonoured,
+          "With lora_config: the model that the adapters at load_path belong to, a Hugging "
+          "Face folder or a checkpoint.")
+          .path_of_files(),
+      TESSERA_FIELD(
+          checkpoint.save_trainable_only, kHonoured,
+          "With lora_config: checkpoints hold the adapters alone; they go on with the same "
+          "base_load_path."),
       TESSERA_UNUSED_FIELD("checkpoint.load_worker_number", int64_t, "Reading is not threaded."),
       TESSERA_UNUSED_FIELD("checkpoint.save_global_layout_cache", bool,
                            "The layout is known, not collected."),

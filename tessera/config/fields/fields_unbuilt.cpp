@@ -14,8 +14,6 @@ struct Part {
 
 const std::vector<Part>& parts() {
   static const std::vector<Part> all = {
-      {"low-rank adapters",
-       {"lora_config", "checkpoint.save_trainable_only", "checkpoint.base_load_path"}},
       {"state in memory and other numbers of ranks",
        {"elastic.snapshot_interval", "elastic.snapshot_path", "elastic.layouts",
         "elastic.join_interval"}},

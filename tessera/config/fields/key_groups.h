@@ -12,6 +12,10 @@ inline constexpr std::array<std::string_view, 7> kLatentKeys = {
     "model.qk_nope_head_dim",       "model.qk_rope_head_dim", "model.v_head_dim",
     "model.rope_interleave"};
 
+/// Keys of checkpoints that speak of low-rank adapters.
+inline constexpr std::array<std::string_view, 2> kAdapterKeys = {"checkpoint.save_trainable_only",
+                                                                 "checkpoint.base_load_path"};
+
 /// Other names of rotary scaling, for latent attention and for yarn.
 inline constexpr std::array<std::string_view, 5> kRotaryKeys = {
     "model.rotary_scaling_factor", "model.mscale", "model.mscale_all_dim", "model.beta_fast",

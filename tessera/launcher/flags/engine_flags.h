@@ -30,6 +30,7 @@ struct ParityFlags : RunFlags {
 struct EvaluateFlags : RunFlags {
   std::string model;
   std::string checkpoint;
+  std::string adapter;
   bool json = false;
 };
 
@@ -38,12 +39,16 @@ struct ExportFlags {
   std::string output;
   std::string dtype;      // empty: as the weights are stored
   std::string tokenizer;  // empty: the run's
+  bool adapter = false;   // low-rank adapters alone
+  bool merge = false;     // the model with its adapters added
+  std::string base;       // that they belong to; empty: the run's
   uint64_t shard_bytes = 5'000'000'000;
 };
 
 /// Of generate. One of model, checkpoint and config is given.
 struct GenerateFlags {
   std::string model;       // a Hugging Face folder
+  std::string adapter;     // a folder of low-rank adapters of it
   std::string checkpoint;  // one, or the folder of several
   std::string config;      // a file whose checkpoint.load_path names the weights
   std::vector<std::string> overrides;

@@ -43,7 +43,7 @@ Tensors Attention::heads_of_parts(const at::Tensor& x_TH, const LayerContext& co
     const auto parts = qkv_call({x_TH}, context)[0].split_with_sizes(qkv_proj->part_rows, 1);
     for (size_t part = 0; part < parts.size(); ++part) receive(part, parts[part]);
   } else {
-    qkv_proj->forward(x_TH, receive);
+    qkv_proj->forward(x_TH, context, receive);
   }
   return heads;
 }

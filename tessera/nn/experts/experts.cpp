@@ -24,16 +24,22 @@ at::Tensor with_bias(const at::Tensor& y, const Weight& bias,
 
 at::Tensor Experts::forward(const at::Tensor& rows_RH,
                             const std::vector<int64_t>& rows_of_expert) const {
-  const at::Tensor both = with_bias(grouped_linear(rows_RH, gate_up.value, rows_of_expert, 2),
-                                    gate_up_bias, rows_of_expert, 2);
-  return with_bias(grouped_linear(gated_unit(both, unit), down.value, rows_of_expert), down_bias,
-                   rows_of_expert, 1);
+  const auto product = [&](const at::Tensor& x, const Weight& weight, const Adapters& adapters,
+                           const Weight& bias, int64_t parts) {
+    const at::Tensor y = adapters.added_by_group(
+        grouped_linear(x, weight.value, rows_of_expert, parts), x, rows_of_expert, parts);
+    return with_bias(y, bias, rows_of_expert, parts);
+  };
+  const at::Tensor both = product(rows_RH, gate_up, gate_up_adapters, gate_up_bias, 2);
+  return product(gated_unit(both, unit), down, down_adapters, down_bias, 1);
 }
 
 std::vector<Weight*> Experts::weights() {
   std::vector<Weight*> all{&gate_up, &down};
   if (gate_up_bias.present()) all.push_back(&gate_up_bias);
   if (down_bias.present()) all.push_back(&down_bias);
+  gate_up_adapters.add_weights(all);
+  down_adapters.add_weights(all);
   return all;
 }
 

@@ -37,7 +37,8 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
                       weight.select(0, part * groups + group).t(), /*add=*/false);
       }
     });
-    ctx->save_for_backward({x, weight});
+    ctx->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
+    ctx->saved_data["x"] = x.sizes().vec();
     ctx->saved_data["rows"] = rows_of_group;
     ctx->saved_data["parts"] = parts;
     return y;
@@ -54,7 +55,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     const at::Tensor dy = grads[0].contiguous();
     variable_list result(4);
     if (ctx->needs_input_grad(0)) {
-      result[0] = at::empty(x.sizes(), x.options());
+      result[0] = at::empty(ctx->saved_data["x"].toIntVector(), dy.options());
       over_groups(rows_of_group, [&](int64_t group, int64_t first, int64_t rows) {
         const at::Tensor to = result[0].narrow(0, first, rows);
         for (int64_t part = 0; part < parts; ++part) {

@@ -60,12 +60,13 @@ MixtureOfExperts::MixtureOfExperts() {
   shared_call.module = LayerModule::kSharedExperts;
   shared_call.weights = [this] {
     std::vector<Weight*> all = shared->weights();
-    if (shared_gate) all.push_back(&shared_gate->weight);
+    if (!shared_gate) return all;
+    for (Weight* weight : shared_gate->weights()) all.push_back(weight);
     return all;
   };
   shared_call.body = [this](const Tensors& x, const LayerContext& context) {
     at::Tensor out = shared->forward(x[0], context).y_TH;
-    if (shared_gate) out = out * shared_gate->forward(x[0]).sigmoid();
+    if (shared_gate) out = out * shared_gate->forward(x[0], context).sigmoid();
     return Tensors{out};
   };
 }

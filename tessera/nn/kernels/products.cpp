@@ -55,7 +55,7 @@ at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& weight) {
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TI,
                             const at::Tensor& weight_OI, const std::optional<at::Tensor>& bias_O) {
-    ctx->save_for_backward({x_TI, weight_OI});
+    ctx->save_for_backward({weight_OI.requires_grad() ? x_TI : at::Tensor(), weight_OI});
     ctx->saved_data["bias"] = bias_O.has_value();
     at::Tensor y_TO = product_nt(x_TI, weight_OI);
     return bias_O ? y_TO.add_(*bias_O) : y_TO;

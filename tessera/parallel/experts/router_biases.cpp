@@ -42,6 +42,7 @@ void add_router_biases(ParallelModel& model, Decoder& decoder, const ModelConfig
 
 void update_router_biases(ParallelModel& model, const at::Tensor& tokens_per_expert,
                           const ModelConfig& config) {
+  if (config.lora.is_given()) return;  // frozen
   for (const auto& decoder : model.decoders) {
     for_each_router(*decoder, [&](int64_t layer, Router& router) {
       at::Tensor bias = router.bias;

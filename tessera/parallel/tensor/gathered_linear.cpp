@@ -43,17 +43,20 @@ at::Tensor GatheredInput::linear(const at::Tensor& weight_OI, const at::Tensor& 
     y_TO = product_nt(gathered_, weight_OI);
     if (bias_O.defined()) y_TO.add_(bias_O);
   }
-  ++regathered_->products;
+  const bool of_weight = weight_OI.requires_grad();
+  if (of_weight) ++regathered_->products;
+  const bool of_bias = bias_O.defined() && bias_O.requires_grad();
   return custom_gradient({gathered_, weight_OI, bias_O}, y_TO,
-                         [regathered = regathered_, weight = weight_OI,
-                          has_bias = bias_O.defined()](const at::Tensor& grad_TO) {
-                           regathered->start();
-                           at::Tensor grad_x = product_nn(grad_TO, weight);
-                           at::Tensor grad_bias = has_bias ? grad_TO.sum(0) : at::Tensor();
-                           return std::vector<at::Tensor>{
-                               std::move(grad_x),
-                               weight_gradient(weight, grad_TO, regathered->take()),
-                               std::move(grad_bias)};
+                         [regathered = regathered_, weight = weight_OI, of_weight, of_bias,
+                          of_x = gathered_.requires_grad()](const at::Tensor& grad_TO) {
+                           if (of_weight) regathered->start();
+                           at::Tensor grad_x = of_x ? product_nn(grad_TO, weight) : at::Tensor();
+                           at::Tensor grad_bias = of_bias ? grad_TO.sum(0) : at::Tensor();
+                           at::Tensor grad_weight =
+                               of_weight ? weight_gradient(weight, grad_TO, regathered->take())
+                                         : at::Tensor();
+                           return std::vector<at::Tensor>{std::move(grad_x), std::move(grad_weight),
+                                                          std::move(grad_bias)};
                          });
 }
 

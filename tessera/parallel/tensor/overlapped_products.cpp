@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -112,12 +113,14 @@ at::Tensor overlapped_column_product(const at::Tensor& x_tI, const at::Tensor& w
   return custom_gradient(
       {x_tI, weight_OI, bias_O}, y_TO,
       [x, weight = weight_OI, has_bias = bias_O.defined(), group](const at::Tensor& grad_TO) {
-        Arriving again(x, group);  // behind the product by the weight
+        const bool of_weight = weight.requires_grad();
+        std::optional<Arriving> again;  // while the product by the weight is computed
+        if (of_weight) again.emplace(x, group);
         Departing grad_x(
             [&](int member) { return product_nn(slice_of(grad_TO, member, group), weight); },
             group);
-        at::Tensor grad_weight =
-            weight_gradient(weight, grad_TO, again.all());  // hides the gradient's way
+        at::Tensor grad_weight;  // hides the gradient's way
+        if (of_weight) grad_weight = weight_gradient(weight, grad_TO, again->all());
         return std::vector<at::Tensor>{grad_x.sum(), std::move(grad_weight),
                                        has_bias ? grad_TO.sum(0) : at::Tensor()};
       });
@@ -142,7 +145,9 @@ at::Tensor overlapped_row_product(const at::Tensor& x_TI, const at::Tensor& weig
         grad.each([&](int member, const at::Tensor& rows) {
           slice_of(grad_x, member, group).copy_(product_nn(rows, weight));
         });
-        return std::vector<at::Tensor>{std::move(grad_x), weight_gradient(weight, grad.all(), x)};
+        at::Tensor grad_weight;
+        if (weight.requires_grad()) grad_weight = weight_gradient(weight, grad.all(), x);
+        return std::vector<at::Tensor>{std::move(grad_x), std::move(grad_weight)};
       });
 }
 

@@ -15,17 +15,21 @@ namespace tessera {
 /// it goes on behind the product (not where the parts are offered in turn).
 struct ColumnProjections : Projections {
   ColumnProjections(Projections&& plain, ProcessGroup group, bool overlap);
-  at::Tensor stacked(const at::Tensor& x_TI) override;
-  void forward(const at::Tensor& x_TI, const Receive& receive) override;
+  at::Tensor stacked(const at::Tensor& x_TI, const LayerContext& context) override;
+  void forward(const at::Tensor& x_TI, const LayerContext& context,
+               const Receive& receive) override;
   ProcessGroup group;
   bool overlap;
+
+ private:
+  at::Tensor low(const at::Tensor& x_TI, const LayerContext& context);  // [T, sum of ranks]
 };
 
 /// [T, I / n] -> [T / n, O]: columns are cut, partial products are reduce-scattered, with `overlap`
 /// behind the product; the bias is added to the slice.
 struct RowLinear : Linear {
   RowLinear(Linear&& plain, ProcessGroup group, bool overlap);
-  at::Tensor forward(const at::Tensor& x_TI) override;
+  at::Tensor forward(const at::Tensor& x_TI, const LayerContext& context) override;
   ProcessGroup group;
   bool overlap;
 };

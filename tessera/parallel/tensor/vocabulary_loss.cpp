@@ -89,7 +89,9 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
   const at::Tensor w = weight->value.detach();
   const at::Tensor x = full_x.detach();
   at::Tensor grad_x = at::empty_like(x);
-  at::Tensor grad_w = at::zeros(w.sizes(), w.options().dtype(type));
+  const bool of_weight = weight->value.requires_grad();
+  at::Tensor grad_w;
+  if (of_weight) grad_w = at::zeros(w.sizes(), w.options().dtype(type));
   double loss = 0;
   const int64_t step =
       loss_chunk_tokens(tokens, loss_parallel ? w.size(0) : size, chunks, /*cut=*/true);
@@ -108,20 +110,22 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
       logits_TV = all_TV.narrow(1, own.begin, own.size());
     }
     grad_x.narrow(0, begin, count).copy_(product_nn(logits_TV, w));
+    if (!of_weight) continue;
     if (w.scalar_type() == type) {
       grad_w.addmm_(logits_TV.t(), x.narrow(0, begin, count));
     } else {
       grad_w.add_(product_tn(logits_TV, x.narrow(0, begin, count)));
     }
   }
-  grad_w = grad_w.to(w.scalar_type());
+  if (of_weight) grad_w = grad_w.to(w.scalar_type());
   const at::AutoGradMode grad_mode(differentiable);
-  return custom_gradient(
-      {full_x, weight->value}, at::scalar_tensor(loss, x.options().dtype(type)),
-      [grad_x, grad_w](const at::Tensor& grad) -> std::vector<at::Tensor> {
-        if (grad.item<double>() == 1.0) return {grad_x, grad_w};
-        return {grad_x * grad.to(grad_x.scalar_type()), grad_w * grad.to(grad_w.scalar_type())};
-      });
+  return custom_gradient({full_x, weight->value}, at::scalar_tensor(loss, x.options().dtype(type)),
+                         [grad_x, grad_w](const at::Tensor& grad) -> std::vector<at::Tensor> {
+                           if (grad.item<double>() == 1.0) return {grad_x, grad_w};
+                           return {
+                               grad_x * grad.to(grad_x.scalar_type()),
+                               grad_w.defined() ? grad_w * grad.to(grad_w.scalar_type()) : grad_w};
+                         });
 }
 
 at::Tensor VocabularyLossHead::logits(const at::Tensor& x_TH) {

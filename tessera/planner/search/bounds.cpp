@@ -222,7 +222,8 @@ const LayoutBounds::Weights& LayoutBounds::weights_of(const LayoutChoice& c) {
       const Placement placement = place_parameter(group.role, config.model, dims);
       const auto own = static_cast<double>(held_elements(group, placement, dims, 0).own);
       const auto moments = static_cast<double>(moment_bytes(config, dims, group, 0));
-      held.state += master * own + moments;
+      held.state += static_cast<double>(size_of(group.held)) * own + moments;
+      if (group.frozen) continue;
       held.gradients += master * own;
       held.update += seconds.elements(3 * master * own + 2 * moments);
     }

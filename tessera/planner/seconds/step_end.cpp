@@ -22,6 +22,7 @@ State state_of(const Config& config, const ParallelDims& dims, const StageUnits&
   State state;
   for (const ModelUnit& unit : stage.units) {
     for (const TensorGroup& group : unit.tensors) {
+      if (group.frozen) continue;
       const Placement placement = place_parameter(group.role, config.model, dims);
       state.elements += static_cast<double>(held_elements(group, placement, dims, rank).own);
       state.moments += static_cast<double>(moment_bytes(config, dims, group, rank));

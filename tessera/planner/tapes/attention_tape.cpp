@@ -170,10 +170,18 @@ Tensor attention_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   const int64_t q = p.sizes.heads * p.model.head_dim;
   const int64_t kv = p.sizes.kv_heads * p.model.head_dim;
   return modules(LayerModule::kAttention, [&] {
-    const Tensor qkv = modules(LayerModule::kQkv, [&] { return p.column(y, hidden, q + 2 * kv); });
+    const Tensor qkv = modules(LayerModule::kQkv, [&] {
+      return p.with_adapters(
+          p.column(y, hidden, q + 2 * kv), y, hidden,
+          {{ParamRole::kAttnQ, q}, {ParamRole::kAttnK, kv}, {ParamRole::kAttnV, kv}},
+          p.sizes.tokens, TapeParts::Over::kGathered);
+    });
     const Heads heads = split_heads(p, modules, trades_in_turn(p.parallelism), qkv);
     const Tensor out = core(p, modules, heads);
-    return modules(LayerModule::kOutput, [&] { return p.row(out, q, hidden); });
+    return modules(LayerModule::kOutput, [&] {
+      return p.with_adapters(p.row(out, q, hidden), out, q, {{ParamRole::kAttnO, hidden}},
+                             p.sizes.slice, TapeParts::Over::kScattered);
+    });
   });
 }
 
@@ -191,8 +199,11 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules, Tensor y)
   const auto per_head = [&](int64_t columns) { return p.bytes(s.tokens, s.heads * columns); };
 
   return modules(LayerModule::kAttention, [&] {
-    const Tensor latent = modules(LayerModule::kLatentDown,
-                                  [&] { return p.linear(y, s.slice, hidden, latent_columns); });
+    const Tensor latent = modules(LayerModule::kLatentDown, [&] {
+      return p.with_adapters(
+          p.linear(y, s.slice, hidden, latent_columns), y, hidden,
+          {{ParamRole::kMlaQA, q_rank}, {ParamRole::kMlaKvA, latent_columns - q_rank}}, s.slice);
+    });
     // Norms of the parts, then side by side.
     Tensor normed = latent;
     if (m.norm_at(NormPlace::kKey)) {
@@ -211,25 +222,29 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules, Tensor y)
     const Tensor all = p.gather(joined, gathered_columns);
 
     // A product over some of the columns: their gradient is widened to all.
-    const auto up = [&](int64_t in, int64_t out) {
+    const auto up = [&](int64_t in, int64_t out, ParamRole role) {
       ActivationTape::Operation o;
       o.inputs = {all};
       o.bytes = per_head(out);
-      o.saved = {all};
       o.backward_extra = p.bytes(s.tokens, in);
-      o.weight_gradient = p.bytes(in, s.heads * out);
+      if (!p.is_frozen()) {
+        o.saved = {all};
+        o.weight_gradient = p.bytes(in, s.heads * out);
+      }
       o.forward = {product_work(s.tokens, in, s.heads * out)};
-      o.backward = {product_work(s.tokens, in, s.heads * out, 2)};
-      return p.tape.add(o);
+      o.backward = {product_work(s.tokens, in, s.heads * out, p.is_frozen() ? 1 : 2)};
+      return p.with_adapters(p.tape.add(o), all, in, {{role, s.heads * out}}, s.tokens);
     };
-    const Tensor q = modules(LayerModule::kQueryUp, [&] { return up(source, query_dim); });
+    const Tensor q =
+        modules(LayerModule::kQueryUp, [&] { return up(source, query_dim, ParamRole::kMlaQB); });
     ActivationTape::Operation rotate;
     rotate.inputs = {q};
     rotate.bytes = per_head(query_dim);
     rotate.forward_extra = 2 * per_head(m.qk_rope_head_dim);
     rotate.backward_extra = per_head(query_dim) + per_head(m.qk_rope_head_dim);  // halves, widened
     const Tensor query = p.tape.add(rotate);
-    const Tensor kv = modules(LayerModule::kKeyValueUp, [&] { return up(kv_rank, kv_dim); });
+    const Tensor kv =
+        modules(LayerModule::kKeyValueUp, [&] { return up(kv_rank, kv_dim, ParamRole::kMlaKvB); });
     ActivationTape::Operation expand;
     expand.inputs = {kv};
     expand.bytes = per_head(query_dim);
@@ -248,8 +263,11 @@ Tensor latent_attention_tape(const TapeParts& p, TapeModules& modules, Tensor y)
     heads.q = heads.k = s.heads * query_dim;
     heads.v = heads.out = s.heads * m.v_head_dim;
     const Tensor out = core(p, modules, heads);
-    return modules(LayerModule::kOutput,
-                   [&] { return p.row(out, s.heads * m.v_head_dim, hidden); });
+    return modules(LayerModule::kOutput, [&] {
+      const int64_t in = s.heads * m.v_head_dim;
+      return p.with_adapters(p.row(out, in, hidden), out, in, {{ParamRole::kAttnO, hidden}},
+                             s.slice, TapeParts::Over::kScattered);
+    });
   });
 }
 

@@ -34,12 +34,12 @@ int64_t CallTapes::rotary_bytes() const {
   return sizes_.tokens * model_.rotary_dim() * size_of(model_.rotary_dtype);
 }
 
-Tensor CallTapes::embedding(ActivationTape& tape) const {
-  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
+Tensor CallTapes::embedding(ActivationTape& tape, const ModelUnit& unit) const {
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism, unit.adapted};
   const int64_t hidden = model_.hidden_size;
   ActivationTape::Operation look_up;
   look_up.bytes = p.bytes(sizes_.tokens, hidden);
-  look_up.weight_gradient = p.bytes(vocabulary_, hidden);
+  if (!p.is_frozen()) look_up.weight_gradient = p.bytes(vocabulary_, hidden);
   look_up.forward = {elements_work(static_cast<double>(2 * look_up.bytes))};
   look_up.backward = {
       elements_work(static_cast<double>(2 * look_up.bytes + look_up.weight_gradient))};
@@ -65,8 +65,9 @@ Tensor CallTapes::embedding(ActivationTape& tape) const {
   return out;
 }
 
-Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
-  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
+Tensor CallTapes::layer(ActivationTape& tape, const ModelUnit& unit, Tensor x) const {
+  const int64_t index = unit.layer;
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism, unit.adapted};
   TapeModules modules(tape, recompute_, index);
   const int64_t hidden = model_.hidden_size;
   const int64_t bytes = p.bytes(sizes_.slice, hidden);
@@ -96,8 +97,8 @@ Tensor CallTapes::layer(ActivationTape& tape, int64_t index, Tensor x) const {
   return out;
 }
 
-Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
-  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
+Tensor CallTapes::head(ActivationTape& tape, const ModelUnit& unit, Tensor x) const {
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism, unit.adapted};
   const LocalSizes& s = sizes_;
   const int64_t hidden = model_.hidden_size;
   const bool cut = dims_.tp > 1;
@@ -110,6 +111,7 @@ Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
       s.tokens,
       loss_chunk_tokens(s.tokens, cut && !loss_parallel ? whole : own, model_.chunk_loss_num, cut));
 
+  const int64_t of_weight = p.is_frozen() ? 0 : p.bytes(own, hidden);  // its gradient
   ActivationTape::Operation loss;
   loss.inputs = {all};
   loss.bytes = s.wide;
@@ -117,17 +119,17 @@ Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
   if (!cut && chunk >= s.tokens) {
     loss.saved = {all};
     loss.keeps = p.bytes(s.tokens, own);  // the logits, then their gradient
-    loss.weight_gradient = p.bytes(own, hidden);
+    loss.weight_gradient = of_weight;
   } else {
     loss.makes_gradients = true;
-    loss.keeps = p.bytes(s.tokens + own, hidden);
-    loss.weight_gradient = p.bytes(own, hidden);
+    loss.keeps = p.bytes(s.tokens, hidden) + of_weight;
+    loss.weight_gradient = of_weight;
     // Gradients of the weights are summed in the wide type, then rounded.
-    if (s.wide != s.element) loss.forward_extra += own * hidden * s.wide;
+    const bool widens = s.wide != s.element && !p.is_frozen();
+    if (widens) loss.forward_extra += own * hidden * s.wide;
     int64_t logits = p.bytes(chunk, own);
     if (!cut) {
-      loss.forward_extra +=
-          logits + (s.wide != s.element ? p.bytes(own, hidden) : 0);  // a chunk's share
+      loss.forward_extra += logits + (widens ? p.bytes(own, hidden) : 0);  // a chunk's share
     } else {
       // Probabilities are made in the logits' place, or beside it in the wide type.
       if (!loss_parallel) {
@@ -135,7 +137,7 @@ Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
       } else if (s.wide != s.element) {
         logits += chunk * own * s.wide;
       }
-      const int64_t share = s.wide != s.element ? p.bytes(own, hidden) : 0;  // of a chunk
+      const int64_t share = widens ? p.bytes(own, hidden) : 0;  // of a chunk
       loss.forward_extra +=
           std::max(logits, p.bytes(chunk, own) + std::max(share, p.bytes(chunk, hidden)));
     }
@@ -143,7 +145,8 @@ Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
   loss.forward = {product_work(chunk, hidden, own, (s.tokens + chunk - 1) / chunk),
                   // Logits are made, read twice for their sum, and become gradients in place.
                   elements_work(4.0 * static_cast<double>(s.tokens * own * s.wide))};
-  Work back = product_work(chunk, hidden, own, 2 * ((s.tokens + chunk - 1) / chunk));
+  Work back =
+      product_work(chunk, hidden, own, (p.is_frozen() ? 1 : 2) * ((s.tokens + chunk - 1) / chunk));
   if (loss.makes_gradients) {
     loss.forward.push_back(back);
     loss.backward = {elements_work(2.0 * static_cast<double>(p.bytes(s.tokens, hidden)))};
@@ -161,18 +164,21 @@ Tensor CallTapes::head(ActivationTape& tape, Tensor x) const {
   return out;
 }
 
-Tensor CallTapes::prediction(ActivationTape& tape, int64_t index, Tensor x) const {
-  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism};
+Tensor CallTapes::prediction(ActivationTape& tape, const ModelUnit& unit, Tensor x) const {
+  const TapeParts p{tape, model_, dims_, sizes_, config_.parallelism, unit.adapted};
   const int64_t hidden = model_.hidden_size;
   const int64_t slice = sizes_.slice;
   const Tensor state = p.norm(x, slice, hidden, hidden);
-  const Tensor embedded = embedding(tape);
+  const Tensor embedded = embedding(tape, unit);
   ActivationTape::Operation join;
   join.inputs = {p.norm(embedded, slice, hidden, hidden), p.norm(state, slice, hidden, hidden)};
   join.bytes = p.bytes(slice, 2 * hidden);
-  const Tensor projected = p.linear(tape.add(join), slice, 2 * hidden, hidden);
-  const Tensor out = layer(tape, index, projected);
-  const Tensor loss = head(tape, p.norm(out, slice, hidden, hidden));
+  const Tensor joined = tape.add(join);
+  const Tensor projected =
+      p.with_adapters(p.linear(joined, slice, 2 * hidden, hidden), joined, 2 * hidden,
+                      {{ParamRole::kMtpProjection, hidden}}, slice);
+  const Tensor out = layer(tape, unit, projected);
+  const Tensor loss = head(tape, unit, p.norm(out, slice, hidden, hidden));
   ActivationTape::Operation pass;  // the state goes on, the loss is an end
   pass.inputs = {x, loss};
   pass.view_of = x;
@@ -183,12 +189,12 @@ Tensor CallTapes::prediction(ActivationTape& tape, int64_t index, Tensor x) cons
 
 Tensor CallTapes::record(ActivationTape& tape, const ModelUnit& unit) const {
   switch (unit.kind) {
-    case ModelUnit::Kind::kEmbedding: return embedding(tape);
-    case ModelUnit::Kind::kHead: return head(tape, tape.input());
+    case ModelUnit::Kind::kEmbedding: return embedding(tape, unit);
+    case ModelUnit::Kind::kHead: return head(tape, unit, tape.input());
     case ModelUnit::Kind::kLayer: break;
   }
-  return unit.layer < model_.num_hidden_layers ? layer(tape, unit.layer, tape.input())
-                                               : prediction(tape, unit.layer, tape.input());
+  return unit.layer < model_.num_hidden_layers ? layer(tape, unit, tape.input())
+                                               : prediction(tape, unit, tape.input());
 }
 
 ActivationTape CallTapes::begin(const ModelUnit& unit) const {
@@ -205,12 +211,14 @@ CallTapes::Key CallTapes::key_of(const ModelUnit& unit) const {
   // What is recomputed by parts differs from layer to layer.
   const RecomputeConfig& r = config_.recompute;
   const bool by_parts = r.mode == "select" || r.exclude_op;
-  return {static_cast<int64_t>(unit.kind),
-          unit.layer < model_.num_hidden_layers ? 0 : 1,
-          model_.is_moe_layer(unit.layer) ? 1 : 0,
-          model_.window_of(unit.layer),
-          runs_again(unit) ? 1 : 0,
-          by_parts ? unit.layer : -1};
+  Key key = {static_cast<int64_t>(unit.kind),
+             unit.layer < model_.num_hidden_layers ? 0 : 1,
+             model_.is_moe_layer(unit.layer) ? 1 : 0,
+             model_.window_of(unit.layer),
+             runs_again(unit) ? 1 : 0,
+             by_parts ? unit.layer : -1};
+  for (const ParamRole role : unit.adapted) key.push_back(static_cast<int64_t>(role));
+  return key;
 }
 
 CallMemory CallTapes::measure(const ModelUnit& unit) const {

@@ -42,10 +42,10 @@ class CallTapes {
   ActivationTape begin(const ModelUnit& unit) const;
   Tensor record(ActivationTape& tape, const ModelUnit& unit) const;
   bool runs_again(const ModelUnit& unit) const;
-  Tensor embedding(ActivationTape& tape) const;
-  Tensor layer(ActivationTape& tape, int64_t index, Tensor x) const;
-  Tensor head(ActivationTape& tape, Tensor x) const;
-  Tensor prediction(ActivationTape& tape, int64_t index, Tensor x) const;
+  Tensor embedding(ActivationTape& tape, const ModelUnit& unit) const;
+  Tensor layer(ActivationTape& tape, const ModelUnit& unit, Tensor x) const;
+  Tensor head(ActivationTape& tape, const ModelUnit& unit, Tensor x) const;
+  Tensor prediction(ActivationTape& tape, const ModelUnit& unit, Tensor x) const;
 
   const Config& config_;
   const ModelConfig& model_;

@@ -45,8 +45,10 @@ Tensor router(const TapeParts& p, TapeModules& modules, Tensor y) {
     ActivationTape::Operation linear;
     linear.inputs = {x};
     linear.bytes = of_experts;
-    linear.saved = {x};
-    linear.weight_gradient = m.n_routed_experts * m.hidden_size * element;
+    if (!p.is_frozen()) {
+      linear.saved = {x};
+      linear.weight_gradient = m.n_routed_experts * m.hidden_size * element;
+    }
     linear.forward = {product_work(s.slice, m.hidden_size, m.n_routed_experts)};
     linear.backward = {product_work(s.slice, m.hidden_size, m.n_routed_experts, 2)};
     const Tensor logits = p.tape.add(linear);
@@ -74,10 +76,17 @@ Tensor mlp_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
   const int64_t hidden = p.model.hidden_size;
   const int64_t width = p.model.intermediate_size / p.dims.tp;
   return modules(LayerModule::kMlp, [&] {
-    const Tensor gate_up =
-        modules(LayerModule::kGateUp, [&] { return p.column(y, hidden, 2 * width); });
+    const Tensor gate_up = modules(LayerModule::kGateUp, [&] {
+      return p.with_adapters(p.column(y, hidden, 2 * width), y, hidden,
+                             {{ParamRole::kMlpGate, width}, {ParamRole::kMlpUp, width}},
+                             p.sizes.tokens, TapeParts::Over::kGathered);
+    });
     const Tensor inner = p.gated_unit(gate_up, p.sizes.tokens, width);
-    return modules(LayerModule::kDown, [&] { return p.row(inner, width, hidden); });
+    return modules(LayerModule::kDown, [&] {
+      return p.with_adapters(p.row(inner, width, hidden), inner, width,
+                             {{ParamRole::kMlpDown, hidden}}, p.sizes.slice,
+                             TapeParts::Over::kScattered);
+    });
   });
 }
 
@@ -114,22 +123,35 @@ Tensor experts_tape(const TapeParts& p, TapeModules& modules, Tensor y) {
         ActivationTape::Operation o;
         o.inputs = {in};
         o.bytes = p.bytes(rows, to);
-        o.saved = {in};
-        o.weight_gradient = here * p.bytes(from, to);
+        if (!p.is_frozen()) {
+          o.saved = {in};
+          o.weight_gradient = here * p.bytes(from, to);
+        }
         const int64_t each = std::max<int64_t>(1, rows / here);
         o.forward = {product_work(each, from, to, here, WorkKind::kExperts)};
-        o.backward = {product_work(each, from, to, 2 * here, WorkKind::kExperts)};
+        o.backward = {
+            product_work(each, from, to, p.is_frozen() ? here : 2 * here, WorkKind::kExperts)};
         return p.tape.add(o);
       };
       const int64_t width = m.moe_intermediate_size;
-      const Tensor gate_up = grouped(x, hidden, 2 * width);
-      return grouped(p.gated_unit(gate_up, rows, width), width, hidden);
+      const Tensor gate_up =
+          p.with_adapters(grouped(x, hidden, 2 * width), x, hidden,
+                          {{ParamRole::kExpertGate, width}, {ParamRole::kExpertUp, width}}, rows,
+                          TapeParts::Over::kNone, here);
+      const Tensor inner = p.gated_unit(gate_up, rows, width);
+      return p.with_adapters(grouped(inner, width, hidden), inner, width,
+                             {{ParamRole::kExpertDown, hidden}}, rows, TapeParts::Over::kNone,
+                             here);
     });
     Tensor shared = -1;
     if (const int64_t width = m.moe_shared_expert_intermediate_size; width > 0) {
       shared = modules(LayerModule::kSharedExperts, [&] {
-        const Tensor gate_up = p.linear(y, s.slice, hidden, 2 * width);
-        const Tensor made = p.linear(p.gated_unit(gate_up, s.slice, width), s.slice, width, hidden);
+        const Tensor gate_up = p.with_adapters(
+            p.linear(y, s.slice, hidden, 2 * width), y, hidden,
+            {{ParamRole::kSharedGate, width}, {ParamRole::kSharedUp, width}}, s.slice);
+        const Tensor inner = p.gated_unit(gate_up, s.slice, width);
+        const Tensor made = p.with_adapters(p.linear(inner, s.slice, width, hidden), inner, width,
+                                            {{ParamRole::kSharedDown, hidden}}, s.slice);
         if (!m.use_shared_expert_gating) return made;
         ActivationTape::Operation gate;
         gate.inputs = {made};

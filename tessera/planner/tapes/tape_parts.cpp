@@ -1,5 +1,7 @@
 #include "tessera/planner/tapes/tape_parts.h"
 
+#include <algorithm>
+
 namespace tessera {
 
 using Tensor = ActivationTape::Tensor;
@@ -8,11 +10,67 @@ Tensor TapeParts::linear(Tensor x, int64_t rows, int64_t in, int64_t out) const 
   ActivationTape::Operation o;
   o.inputs = {x};
   o.bytes = bytes(rows, out);
-  o.saved = {x};
-  o.weight_gradient = bytes(in, out);
+  if (!is_frozen()) o.saved = {x};
+  if (!is_frozen()) o.weight_gradient = bytes(in, out);
   o.forward = {product_work(rows, in, out)};
-  o.backward = {product_work(rows, in, out, 2)};
+  o.backward = {product_work(rows, in, out, is_frozen() ? 1 : 2)};
   return tape.add(o);
+}
+
+Tensor TapeParts::with_adapters(Tensor y, Tensor x, int64_t in, const std::vector<Part>& parts,
+                                int64_t rows, Over over, int64_t groups) const {
+  std::vector<Part> own;
+  int64_t all = 0;
+  for (const Part& part : parts) {
+    all += part.columns;
+    if (adapted.contains(part.role)) own.push_back(part);
+  }
+  if (own.empty()) return y;
+  const int64_t rank = model.lora.lora_rank;
+  const int64_t low_columns = rank * static_cast<int64_t>(own.size());
+  const bool travels = over != Over::kNone && dims.tp > 1;
+  const int64_t rows_of_a = !travels ? rows : over == Over::kGathered ? sizes.slice : sizes.tokens;
+  const auto product = [&](Tensor input, int64_t count, int64_t from, int64_t to,
+                           int64_t matrices) {
+    ActivationTape::Operation o;
+    o.inputs = {input};
+    o.bytes = bytes(count, to);
+    o.saved = {input};
+    o.weight_gradient = matrices * bytes(from, to);
+    const int64_t each = std::max<int64_t>(1, count / matrices);
+    o.forward = {product_work(each, from, to, matrices)};
+    o.backward = {product_work(each, from, to, 2 * matrices)};
+    return tape.add(o);
+  };
+  const Tensor made = product(x, rows_of_a, in, low_columns, groups);
+  ActivationTape::Operation scale;
+  scale.inputs = {made};
+  scale.bytes = bytes(rows_of_a, low_columns);
+  Tensor low = tape.add(scale);
+  tape.release(made);
+  if (travels) {
+    ActivationTape::Operation move;
+    move.inputs = {low};
+    move.bytes = bytes(rows, low_columns);
+    const bool gathers = over == Over::kGathered;
+    move.forward = {over_tp(gathers ? "all_gather" : "reduce_scatter", low_columns)};
+    move.backward = {over_tp(gathers ? "reduce_scatter" : "all_gather", low_columns)};
+    const Tensor moved = tape.add(move);
+    tape.release(low);
+    low = moved;
+  }
+  for (const Part& part : own) {
+    const Tensor added = product(low, rows, rank, part.columns, groups);
+    ActivationTape::Operation sum;
+    sum.inputs = {y, added};
+    sum.view_of = y;
+    sum.gradient = bytes(rows, all);
+    sum.passes_gradient = true;
+    const Tensor both = tape.add(sum);
+    tape.release(added);
+    y = both;
+  }
+  return y;
 }
 
 Tensor TapeParts::gather(Tensor x, int64_t columns) const {
@@ -31,12 +89,16 @@ Tensor TapeParts::column(Tensor x, int64_t in, int64_t out) const {
   ActivationTape::Operation o;
   o.inputs = {gathered};
   o.bytes = bytes(sizes.tokens, out);
-  o.saved = {x};
-  o.backward_extra = bytes(sizes.tokens, in);  // gathered again
-  o.weight_gradient = bytes(in, out);
   o.forward = {product_work(sizes.tokens, in, out)};
-  o.backward = {over_tp("all_gather", in), product_work(sizes.tokens, in, out, 2)};
-  o.backward.front().hidden = true;  // one product needs it
+  if (is_frozen()) {
+    o.backward = {product_work(sizes.tokens, in, out)};
+  } else {
+    o.saved = {x};
+    o.backward_extra = bytes(sizes.tokens, in);  // gathered again
+    o.weight_gradient = bytes(in, out);
+    o.backward = {over_tp("all_gather", in), product_work(sizes.tokens, in, out, 2)};
+    o.backward.front().hidden = true;  // one product needs it
+  }
   const Tensor y = tape.add(o);
   tape.release(gathered);
   return y;
@@ -61,7 +123,7 @@ Tensor TapeParts::norm(Tensor x, int64_t rows, int64_t columns, int64_t width) c
   o.bytes = bytes(rows, columns);
   o.saved = {x};
   o.keeps = rows * (columns / width) * sizes.wide;
-  o.weight_gradient = width * size_of(model.layernorm_compute_dtype);
+  if (!is_frozen()) o.weight_gradient = width * size_of(model.layernorm_compute_dtype);
   return tape.add(o);
 }
 

@@ -3,6 +3,8 @@
 // The operations of which layers are made, on a tape. T tokens, S of them on the residual stream.
 
 #include <cstdint>
+#include <set>
+#include <vector>
 
 #include "tessera/layout/layer_modules.h"
 #include "tessera/layout/parallel_dims.h"
@@ -20,6 +22,21 @@ struct TapeParts {
   const ParallelDims& dims;
   const LocalSizes& sizes;
   const ParallelismConfig& parallelism;
+  const std::set<ParamRole>& adapted;  // matrices of the unit that have adapters
+
+  /// Whether the weights of the model have no gradients.
+  bool is_frozen() const { return model.lora.is_given(); }
+
+  /// Columns of a product that are one matrix's.
+  struct Part {
+    ParamRole role;
+    int64_t columns;
+  };
+  enum class Over { kNone, kGathered, kScattered };  // tp, for the few columns between A and B
+  /// y [rows, sum of columns] of x [.., in], and what the adapters of its parts add in its place.
+  /// `groups`: of experts.
+  Tensor with_adapters(Tensor y, Tensor x, int64_t in, const std::vector<Part>& parts, int64_t rows,
+                       Over over = Over::kNone, int64_t groups = 1) const;
 
   /// x [rows, in] -> [rows, out], x kept.
   Tensor linear(Tensor x, int64_t rows, int64_t in, int64_t out) const;

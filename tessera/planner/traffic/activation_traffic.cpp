@@ -1,6 +1,7 @@
 #include "tessera/planner/traffic/activation_traffic.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tessera/base/box.h"
 #include "tessera/layout/dtypes.h"
@@ -29,7 +30,7 @@ class TensorTraffic {
         case ModelUnit::Kind::kEmbedding:
           if (!unit.is_copy) look_up(1);
           break;
-        case ModelUnit::Kind::kLayer: layer(unit.layer); break;
+        case ModelUnit::Kind::kLayer: layer(unit); break;
         case ModelUnit::Kind::kHead: head(1); break;
       }
     }
@@ -45,7 +46,20 @@ class TensorTraffic {
     counter_.add("reduce_scatter", scatters, bytes);
   }
 
-  void look_up(int64_t times) { rows(1, times, config_.model.hidden_size); }
+  // How gradients come to the products of a layer: to one with an adapter, and to all after it.
+  struct Flow {
+    bool trains = true;  // gradients arrive here
+    bool is_frozen = false;
+    const std::set<ParamRole>* adapted = nullptr;
+
+    int64_t adapters(std::initializer_list<ParamRole> roles) const {
+      return std::ranges::count_if(roles, [&](ParamRole role) { return adapted->contains(role); });
+    }
+  };
+
+  void look_up(int64_t times) {
+    rows(config_.model.lora.is_given() ? 0 : 1, times, config_.model.hidden_size);
+  }
 
   void head(int64_t times) {
     rows(times, 1, config_.model.hidden_size);
@@ -53,16 +67,29 @@ class TensorTraffic {
   }
 
   // A column product gathers its input, in the backward once more for the gradient of its weights,
-  // and scatters the gradient; a row product scatters its output and gathers the gradient.
-  void column(int64_t times) { rows(times + 1, 1, config_.model.hidden_size); }
-  void row(int64_t times) { rows(1, times, config_.model.hidden_size); }
+  // and scatters the gradient; a row product scatters its output and gathers the gradient. Of
+  // adapters what is between A and B travels.
+  void column(int64_t times, std::initializer_list<ParamRole> roles, Flow& flow) {
+    const int64_t adapters = flow.adapters(roles);
+    rows(times + (flow.is_frozen ? 0 : 1), flow.trains ? 1 : 0, config_.model.hidden_size);
+    if (adapters > 0) rows(times, 1, adapters * config_.model.lora.lora_rank);
+    flow.trains = flow.trains || adapters > 0;
+  }
+  void row(int64_t times, ParamRole role, Flow& flow) {
+    const int64_t adapters = flow.adapters({role});
+    rows(flow.trains ? 1 : 0, times, config_.model.hidden_size);
+    if (adapters > 0) rows(1, times, adapters * config_.model.lora.lora_rank);
+    flow.trains = flow.trains || adapters > 0;
+  }
 
-  void layer(int64_t index) {
+  void layer(const ModelUnit& unit) {
     const ModelConfig& m = config_.model;
+    const int64_t index = unit.layer;
     using enum LayerModule;
     const auto times = [&](std::initializer_list<LayerModule> modules) {
-      return forwards(recompute_, index, modules);
+      return unit.trains ? forwards(recompute_, index, modules) : 1;
     };
+    Flow flow{unit.trains_before, m.lora.is_given(), &unit.adapted};
     if (index >= m.num_hidden_layers) {  // multi-token prediction: its embedding, its loss
       const int64_t again = recompute_.whole(index) ? 2 : 1;
       look_up(again);
@@ -71,14 +98,17 @@ class TensorTraffic {
     if (m.has_latent_attention()) {  // latent vectors are gathered and kept
       const int64_t columns =
           m.q_lora_rank.value_or(m.hidden_size) + m.kv_lora_rank + m.qk_rope_head_dim;
-      rows(times({kAttention}), 1, columns);
+      flow.trains = flow.trains || flow.adapters({ParamRole::kMlaQA, ParamRole::kMlaKvA}) > 0;
+      rows(times({kAttention}), flow.trains ? 1 : 0, columns);
+      flow.trains = flow.trains || flow.adapters({ParamRole::kMlaQB, ParamRole::kMlaKvB}) > 0;
     } else {
-      column(times({kAttention, kQkv}));
+      column(times({kAttention, kQkv}), {ParamRole::kAttnQ, ParamRole::kAttnK, ParamRole::kAttnV},
+             flow);
     }
-    row(times({kAttention, kOutput}));
+    row(times({kAttention, kOutput}), ParamRole::kAttnO, flow);
     if (!m.is_moe_layer(index)) {
-      column(times({kMlp, kGateUp}));
-      row(times({kMlp, kDown}));
+      column(times({kMlp, kGateUp}), {ParamRole::kMlpGate, ParamRole::kMlpUp}, flow);
+      row(times({kMlp, kDown}), ParamRole::kMlpDown, flow);
     } else if (m.moe_aux_loss_coeff > 0) {
       counts(times({kMlp, kRouter}));
     }

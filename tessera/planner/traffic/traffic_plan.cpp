@@ -1,5 +1,8 @@
 #include "tessera/planner/traffic/traffic_plan.h"
 
+#include <set>
+#include <utility>
+
 #include "tessera/layout/dtypes.h"
 #include "tessera/layout/resharding.h"
 #include "tessera/planner/tapes/held_elements.h"
@@ -28,7 +31,7 @@ int64_t gathers_per_step(const Resharding& policy, const ModelUnit& unit,
                          const EmbeddingUses& embedding, int64_t micro_batches) {
   if (policy.keep_all_step) return 1;
   const int64_t head_uses = policy.keep_head ? 1 : 2;
-  int64_t uses = unit.kind == ModelUnit::Kind::kHead ? head_uses : 2;
+  int64_t uses = !unit.trains ? 1 : unit.kind == ModelUnit::Kind::kHead ? head_uses : 2;
   if (unit.kind == ModelUnit::Kind::kEmbedding) {
     const int64_t others = embedding.head ? head_uses : embedding.prediction ? 2 : 0;
     uses = unit.is_copy ? others : uses + others;
@@ -52,6 +55,7 @@ void add_partial_sums(const Config& config, const ParallelDims& dims, const Stag
   std::map<std::pair<Axis, int>, Message> messages;  // by axis and copies; 0: the whole axis
   for (const ModelUnit& unit : stage.units) {
     for (const TensorGroup& group : unit.tensors) {
+      if (group.frozen) continue;
       const Placement placement = place_parameter(group.role, config.model, dims);
       const int64_t own = held_elements(group, placement, dims, rank).own;
       for (const Axis axis : placement.partial) {
@@ -75,13 +79,18 @@ std::map<Axis, UnitBytes> unit_bytes(const Config& config, const ParallelDims& d
   // Gradients summed over several micro-batches before they travel are in the main dtype.
   const bool summed = resharding(config, dims).reduce_once && micro_batches > 1;
   std::map<Axis, UnitBytes> by_axis;
+  std::set<std::pair<Axis, bool>> messages;
   for (const TensorGroup& group : unit.tensors) {
     const Placement placement = place_parameter(group.role, config.model, dims);
     const auto [full, own] = held_elements(group, placement, dims, rank);
     const DType sent = summed ? master_dtype(config.model) : group.compute;
     UnitBytes& bytes = by_axis[placement.sharded_over];
     bytes.own += own * size_of(group.compute);
-    bytes.reduced += (full - own) * size_of(sent);
+    if (messages.emplace(placement.sharded_over, group.frozen).second) {
+      ++bytes.messages;
+      if (!group.frozen) ++bytes.sums;
+    }
+    if (!group.frozen) bytes.reduced += (full - own) * size_of(sent);
   }
   return by_axis;
 }
@@ -108,7 +117,9 @@ std::map<Axis, TrafficPlan> plan_traffic(const Config& config, const ParallelDim
       if (n == 1) continue;
       // A copy travels in the message of the unit that uses it.
       const bool alone = !unit.is_copy;
-      count(plan[axis], "all_gather", alone ? gathers : 0, gathers * (n - 1) * bytes.own);
+      count(plan[axis], "all_gather", alone ? gathers * bytes.messages : 0,
+            gathers * (n - 1) * bytes.own);
+      if (bytes.sums == 0) continue;
       count(plan[axis], "reduce_scatter", alone ? reductions : 0, reductions * bytes.reduced);
     }
   }

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "tessera/config/model_config.h"
+#include "tessera/models/decoder.h"
+#include "tessera/models/weight_factory.h"
+
+namespace tessera {
+
+/// Gives the linear layers and experts of `decoder` the adapters that model.lora names. Their
+/// weights are those of model_spec.
+void add_adapters(Decoder& decoder, const ModelConfig& model, const WeightFactory& factory);
+
+}  // namespace tessera
