@@ -2,6 +2,7 @@
 #
 #   make build      programs in build/release/bin
 #   make train      trains a small Llama on 8 ranks, two or three minutes
+#   make finetune   from text to answers: tokenizer, a small base, low-rank adapters, three questions; about five minutes
 #   make test       builds everything, runs all tests
 #   make matrix     every layout of the end-to-end tables, not only each pair of values
 #   make fuzz       every reader of files, flags and variables against libFuzzer; FUZZ_SECONDS=60 each
@@ -21,7 +22,7 @@ export PYTHON ?= python3
 JOBS ?= $(shell tools/jobs.sh)
 BUILD := build/$(PRESET)
 
-.PHONY: build all test matrix fuzz chaos train bench plan-check benchmarks check format install clean
+.PHONY: build all test matrix fuzz chaos train finetune bench plan-check benchmarks check format install clean
 
 build: $(BUILD)/.configured
 	@ninja -C $(BUILD) -j $(JOBS) --quiet programs
@@ -49,6 +50,9 @@ chaos: build
 
 train: build
 	@tools/train_demo.sh $(BUILD)/bin
+
+finetune: build
+	@tools/finetune_demo.sh $(BUILD)/bin
 
 bench: build
 	@ninja -C $(BUILD) -j $(JOBS) --quiet gemm_peak
