@@ -193,7 +193,6 @@ AdapterMatches adapter_matches(const ModelConfig& model) {
     if (named.matrices[i]) {
       ++matches.matrices;
       matches.of_experts = matches.of_experts || plain[i].expert >= 0;
-      matches.of_head = matches.of_head || plain[i].role == ParamRole::kHead;
     }
     if (plain[i].expert > 0 || plain[i].layer > 1) continue;
     for (std::string& path : adapter_paths(plain[i], model)) {

@@ -40,6 +40,11 @@ class AdapterBuilder {
     }
   }
 
+  void of_head(LossHead& head) {
+    layer_ = -1;
+    if (head.own_weight) add(*head.own_weight, head.adapters);
+  }
+
   void of_prediction(MtpLayer& mtp) {
     layer_ = mtp.layer->index;
     add(*mtp.projection);
@@ -86,6 +91,7 @@ void add_adapters(Decoder& decoder, const ModelConfig& model, const WeightFactor
   AdapterBuilder builder(model, factory);
   for (DecoderLayer* layer : decoder.all_layers()) builder.of_layer(*layer);
   if (decoder.mtp) builder.of_prediction(*decoder.mtp);
+  if (decoder.head) builder.of_head(*decoder.head);
 }
 
 }  // namespace tessera

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// Gives the linear layers and experts of `decoder` the adapters that model.lora names. Their
-/// weights are those of model_spec.
+/// Gives the linear layers, the experts and the head of `decoder` the adapters that model.lora
+/// names. Their weights are those of model_spec.
 void add_adapters(Decoder& decoder, const ModelConfig& model, const WeightFactory& factory);
 
 }  // namespace tessera

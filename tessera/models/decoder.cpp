@@ -17,6 +17,7 @@ std::vector<DecoderUnit> Decoder::units() {
   if (head) {
     DecoderUnit unit{Kind::kHead, nullptr, {&norm->weight}};
     if (head->own_weight) unit.weights.push_back(head->own_weight.get());
+    head->adapters.add_weights(unit.weights);
     all.push_back(std::move(unit));
   }
   return all;
@@ -42,7 +43,9 @@ at::Tensor Decoder::run_embedding(const LayerContext& context) {
 }
 
 at::Tensor Decoder::run_head(const at::Tensor& x_TH, const LayerContext& context) {
-  return head->loss(norm->forward(x_TH), context.labels, context.loss_mask, context.loss_scale());
+  const at::Tensor normed_TH = norm->forward(x_TH);
+  return head->loss(normed_TH, context.labels, context.loss_mask, context.loss_scale(),
+                    head->adapters.low(normed_TH, context));
 }
 
 Embedding& Decoder::mtp_embedding() {
@@ -53,7 +56,8 @@ Tensors Decoder::run_mtp(const at::Tensor& x_TH, const LayerContext& context) {
   LayerContext shifted = shifted_context(context);
   prepare(shifted);
   Tensors out = mtp->run(norm->forward(x_TH), mtp_embedding().forward(shifted.token_ids), shifted);
-  out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale());
+  out[0] = head->loss(out[0], shifted.labels, shifted.loss_mask, shifted.loss_scale(),
+                      head->adapters.low(out[0], shifted));
   out.insert(out.begin(), x_TH);
   return out;
 }

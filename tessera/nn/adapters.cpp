@@ -42,8 +42,11 @@ void Adapters::add_weights(std::vector<Weight*>& all) {
 
 at::Tensor Adapters::low(const at::Tensor& x_TI, const LayerContext& context) const {
   if (!present()) return {};
-  return affine(dropout_of_columns(x_TI, dropout, site, context, first_feature), a.value, {}) *
-         scale;
+  return low(dropout_of_columns(x_TI, dropout, site, context, first_feature));
+}
+
+at::Tensor Adapters::low(const at::Tensor& x_TI) const {
+  return present() ? affine(x_TI, a.value, {}) * scale : at::Tensor();
 }
 
 at::Tensor Adapters::added(const at::Tensor& y_TO, const at::Tensor& low_TR,

@@ -29,6 +29,9 @@ struct Adapters {
   /// scale * dropout(x) A^T: [T, in] -> [T, sum of ranks]; undefined without adapters.
   at::Tensor low(const at::Tensor& x_TI, const LayerContext& context) const;
 
+  /// The same outside of training, where nothing is left out by chance.
+  at::Tensor low(const at::Tensor& x_TI) const;
+
   /// Adds to y [T, sum of rows], in its place, what the adapters make of `low`. `part_rows`:
   /// columns of y of each part.
   at::Tensor added(const at::Tensor& y_TO, const at::Tensor& low_TR,

@@ -58,13 +58,15 @@ struct LossHead {
   std::unique_ptr<Weight> own_weight;
   int64_t chunks = 0;   // pieces of tokens one after the other; 0: chosen by size
   double soft_cap = 0;  // above 0: a logit z becomes soft_cap * tanh(z / soft_cap)
+  Adapters adapters;    // of the product, or none
   LossHead() = default;
   LossHead(LossHead&&) = default;
   virtual ~LossHead() = default;
   /// Scalar: loss_scale x sum over tokens of mask x cross entropy (natural logarithm), in float32
-  /// (float64 for a float64 model).
+  /// (float64 for a float64 model). `low_TR`: what the adapter's A makes of x (Adapters::low).
   virtual at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
-                          const at::Tensor& mask_T, double loss_scale);
+                          const at::Tensor& mask_T, double loss_scale,
+                          const at::Tensor& low_TR = {});
   /// [T, V] in the compute dtype: for tests and export checks.
   virtual at::Tensor logits(const at::Tensor& x_TH);
 

@@ -71,7 +71,10 @@ Call decoder_call(Decoder& decoder, const DecoderUnit& unit, const RecomputePlan
 std::vector<const Weight*> weights_of_others(Decoder& decoder, const DecoderUnit& unit) {
   if (unit.kind == Kind::kHead) return {decoder.head->weight};
   if (unit.kind == Kind::kMtp) {
-    return {&decoder.mtp_embedding().weight, &decoder.norm->weight, decoder.head->weight};
+    std::vector<Weight*> all{&decoder.mtp_embedding().weight, &decoder.norm->weight,
+                             decoder.head->weight};
+    decoder.head->adapters.add_weights(all);
+    return {all.begin(), all.end()};
   }
   return {};
 }

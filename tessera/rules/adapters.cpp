@@ -53,10 +53,6 @@ void check_matches(Checker& check, const AdapterMatches& matches) {
   if (matches.of_experts && check.config.model.lora.lora_dropout > 0) {
     check.error(kDropout, "is not built for the adapters of routed experts (nor in PEFT)", "0");
   }
-  if (matches.of_head) {
-    check.error(kTarget,
-                "finds the head, whose adapter is not built; exclude_layers leaves it out");
-  }
   if (matches.names_embedding) {
     check.error(kTarget, "names the embedding, whose adapter is not built");
   }

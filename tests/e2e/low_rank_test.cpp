@@ -100,6 +100,10 @@ TEST_P(LowRankLayouts, TrainAsOneRank) {
 }
 
 const std::string kAll = lora("target_modules", "'layers'");
+const std::string kHead = lora("target_modules", "'lm_head$'");
+const std::string kEverything = lora("target_modules", "'.*'");
+const Set kPrediction = {kEverything, "checkpoint.load_path=''", "model.num_nextn_predict_layers=1",
+                         "model.mtp_loss_factor=0.3"};
 const std::string kUpper = lora("exclude_layers", "'layers\\.[012]$'");
 const std::string kDropout = lora("lora_dropout", "0.2");
 const std::string kNoExperts = lora("exclude_layers", "'experts\\.'");
@@ -117,6 +121,12 @@ INSTANTIATE_TEST_SUITE_P(
             "qwen3_tied64", {kAll, kDropout}, {"ulysses", 2, {kContext, kMask, method("ulysses")}}},
         Adapted{"deepseek_v3_64", {kAll, kDropout, kNoExperts}, {"tp2", 2, {tp(2)}}},
         Adapted{"gpt_oss64", {kAll}, {"ep2_tp2", 4, {shard(2), tp(2), ep(2)}}},
+        Adapted{"qwen2_64", {kHead}, {"tp2_pp2", 4, Set{tp(2)} + kPipeline}},
+        Adapted{"llama_sgd64", {kEverything, kDropout}, {"tp2_fsdp2", 4, {shard(2), tp(2)}}},
+        Adapted{"llama_sgd64",
+                {kEverything, "model.chunk_loss_num=4"},
+                {"tp2_no_loss_parallel", 2, {tp(2), "parallelism.enable_loss_parallel=false"}}},
+        Adapted{"deepseek_v3_64", kPrediction, {"pp2_tp2", 4, Set{tp(2)} + kPipeline}},
         Adapted{"phi3_64", {kAll}, {"tp2_pp2", 4, Set{tp(2)} + kPipeline}}),
     [](const auto& info) {
       return info.param.name + "_" + std::to_string(info.index) + "_" + info.param.layout.name;

@@ -27,7 +27,6 @@ TEST(AdapterRules, TargetsAreNeededAndFound) {
 }
 
 TEST(AdapterRules, WhatIsNotBuiltIsNamed) {
-  EXPECT_THAT(check_base(1, {target("lm_head")}), HasError(kTarget, "the head"));
   EXPECT_THAT(check_base(1, {target("q_proj|embed_tokens")}), HasError(kTarget, "the embedding"));
   EXPECT_THAT(check_base(1, moe({target("experts"), "lora_config.lora_dropout=0.1"})),
               HasError("lora_config.lora_dropout", "routed experts"));

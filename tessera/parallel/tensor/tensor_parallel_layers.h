@@ -56,7 +56,7 @@ struct VocabularyEmbedding : Embedding {
 struct VocabularyLossHead : LossHead {
   VocabularyLossHead(LossHead&& plain, ProcessGroup group, bool loss_parallel);
   at::Tensor loss(const at::Tensor& x_TH, const at::Tensor& labels_T, const at::Tensor& mask_T,
-                  double loss_scale) override;
+                  double loss_scale, const at::Tensor& low_TR = {}) override;
   at::Tensor logits(const at::Tensor& x_TH) override;  // [T, V]
   ProcessGroup group;
   bool loss_parallel;

@@ -74,12 +74,19 @@ VocabularyLossHead::VocabularyLossHead(LossHead&& plain, ProcessGroup group, boo
 }
 
 at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& labels_T,
-                                    const at::Tensor& mask_T, double loss_scale) {
+                                    const at::Tensor& mask_T, double loss_scale,
+                                    const at::Tensor& low_TR) {
   const int64_t size = weight->parts.front().shape.front();
   const Range own = part_of(size, group.size(), group.rank());
   const at::Tensor weights_T = mask_T.to(at::kDouble) * loss_scale;
   const int64_t tokens = labels_T.size(0);
   const at::Tensor full_x = gather_from_sp(x_TH, tokens, group);  // backward: reduce-scatter
+  const bool adapted = low_TR.defined();
+  at::Tensor full_low, full_b;
+  if (adapted) {
+    full_low = gather_from_sp(low_TR, tokens, group);
+    full_b = adapters.b[0].value;
+  }
   const auto type = accumulation_type(x_TH.scalar_type());
 
   const bool differentiable = at::GradMode::is_enabled();
@@ -92,6 +99,13 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
   const bool of_weight = weight->value.requires_grad();
   at::Tensor grad_w;
   if (of_weight) grad_w = at::zeros(w.sizes(), w.options().dtype(type));
+  at::Tensor low, b, grad_low, grad_b;
+  if (adapted) {
+    low = full_low.detach();
+    b = full_b.detach();
+    grad_low = at::empty_like(low);
+    grad_b = at::zeros(b.sizes(), b.options().dtype(type));
+  }
   double loss = 0;
   const int64_t step =
       loss_chunk_tokens(tokens, loss_parallel ? w.size(0) : size, chunks, /*cut=*/true);
@@ -100,6 +114,7 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
     const at::Tensor labels = labels_T.narrow(0, begin, count);
     const at::Tensor weights = weights_T.narrow(0, begin, count);
     at::Tensor logits_TV = product_nt(x.narrow(0, begin, count), w);
+    if (adapted) multiply_into(logits_TV, low.narrow(0, begin, count), b.t(), /*add=*/true);
     if (loss_parallel) {
       loss += cut_cross_entropy_(logits_TV, labels, weights, soft_cap, own, size, group);
     } else {
@@ -110,6 +125,10 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
       logits_TV = all_TV.narrow(1, own.begin, own.size());
     }
     grad_x.narrow(0, begin, count).copy_(product_nn(logits_TV, w));
+    if (adapted) {
+      grad_low.narrow(0, begin, count).copy_(product_nn(logits_TV, b));
+      grad_b.add_(product_tn(logits_TV, low.narrow(0, begin, count)));
+    }
     if (!of_weight) continue;
     if (w.scalar_type() == type) {
       grad_w.addmm_(logits_TV.t(), x.narrow(0, begin, count));
@@ -118,19 +137,24 @@ at::Tensor VocabularyLossHead::loss(const at::Tensor& x_TH, const at::Tensor& la
     }
   }
   if (of_weight) grad_w = grad_w.to(w.scalar_type());
+  if (adapted) grad_b = grad_b.to(b.scalar_type());
   const at::AutoGradMode grad_mode(differentiable);
-  return custom_gradient({full_x, weight->value}, at::scalar_tensor(loss, x.options().dtype(type)),
-                         [grad_x, grad_w](const at::Tensor& grad) -> std::vector<at::Tensor> {
-                           if (grad.item<double>() == 1.0) return {grad_x, grad_w};
-                           return {
-                               grad_x * grad.to(grad_x.scalar_type()),
-                               grad_w.defined() ? grad_w * grad.to(grad_w.scalar_type()) : grad_w};
-                         });
+  return custom_gradient(
+      {full_x, weight->value, full_low, full_b}, at::scalar_tensor(loss, x.options().dtype(type)),
+      [made = std::vector<at::Tensor>{grad_x, grad_w, grad_low, grad_b}](const at::Tensor& grad) {
+        std::vector<at::Tensor> scaled = made;
+        if (grad.item<double>() == 1.0) return scaled;
+        for (at::Tensor& one : scaled) {
+          if (one.defined()) one = one * grad.to(one.scalar_type());
+        }
+        return scaled;
+      });
 }
 
 at::Tensor VocabularyLossHead::logits(const at::Tensor& x_TH) {
   const at::Tensor full_x = gather_from_sp(x_TH, x_TH.size(0) * group.size(), group);
-  const at::Tensor own = at::linear(full_x, weight->value);
+  at::Tensor own = at::linear(full_x, weight->value);
+  own = adapters.added(own, adapters.low(full_x), {own.size(1)});
   at::Tensor all_VT = at::empty({weight->parts.front().shape.front(), own.size(0)}, own.options());
   group.all_gather({all_VT}, {own.t().contiguous()}).wait();
   return capped(all_VT.t());

@@ -114,15 +114,20 @@ Tensor CallTapes::head(ActivationTape& tape, const ModelUnit& unit, Tensor x) co
   const int64_t of_weight = p.is_frozen() ? 0 : p.bytes(own, hidden);  // its gradient
   ActivationTape::Operation loss;
   loss.inputs = {all};
+  const bool adapted = unit.adapted.contains(ParamRole::kHead);
+  const int64_t rank = model_.lora.lora_rank;
+  if (adapted) loss.inputs.push_back(p.low(y, s.slice, hidden, rank, TapeParts::Over::kGathered));
+  const int64_t of_adapter = adapted ? p.bytes(s.tokens + own, rank) : 0;  // of low and of B
   loss.bytes = s.wide;
   loss.forward_extra = s.tokens * 16;  // weights of the labels
   if (!cut && chunk >= s.tokens) {
-    loss.saved = {all};
+    if (!p.is_frozen()) loss.saved = {all};
+    if (adapted) loss.saved.push_back(loss.inputs.back());
     loss.keeps = p.bytes(s.tokens, own);  // the logits, then their gradient
-    loss.weight_gradient = of_weight;
+    loss.weight_gradient = of_weight + (adapted ? p.bytes(own, rank) : 0);
   } else {
     loss.makes_gradients = true;
-    loss.keeps = p.bytes(s.tokens, hidden) + of_weight;
+    loss.keeps = p.bytes(s.tokens, hidden) + of_weight + of_adapter;
     loss.weight_gradient = of_weight;
     // Gradients of the weights are summed in the wide type, then rounded.
     const bool widens = s.wide != s.element && !p.is_frozen();

@@ -17,6 +17,40 @@ Tensor TapeParts::linear(Tensor x, int64_t rows, int64_t in, int64_t out) const 
   return tape.add(o);
 }
 
+// x [rows, from] -> [rows, to] by a matrix that is trained, or one for each of `matrices` groups.
+Tensor TapeParts::trained(Tensor x, int64_t rows, int64_t from, int64_t to,
+                          int64_t matrices) const {
+  ActivationTape::Operation o;
+  o.inputs = {x};
+  o.bytes = bytes(rows, to);
+  o.saved = {x};
+  o.weight_gradient = matrices * bytes(from, to);
+  const int64_t each = std::max<int64_t>(1, rows / matrices);
+  o.forward = {product_work(each, from, to, matrices)};
+  o.backward = {product_work(each, from, to, 2 * matrices)};
+  return tape.add(o);
+}
+
+Tensor TapeParts::low(Tensor x, int64_t rows, int64_t in, int64_t columns, Over over,
+                      int64_t groups) const {
+  const Tensor made = trained(x, rows, in, columns, groups);
+  ActivationTape::Operation scale;
+  scale.inputs = {made};
+  scale.bytes = bytes(rows, columns);
+  const Tensor scaled = tape.add(scale);
+  tape.release(made);
+  if (over == Over::kNone || dims.tp == 1) return scaled;
+  const bool gathers = over == Over::kGathered;
+  ActivationTape::Operation move;
+  move.inputs = {scaled};
+  move.bytes = bytes(gathers ? sizes.tokens : sizes.slice, columns);
+  move.forward = {over_tp(gathers ? "all_gather" : "reduce_scatter", columns)};
+  move.backward = {over_tp(gathers ? "reduce_scatter" : "all_gather", columns)};
+  const Tensor moved = tape.add(move);
+  tape.release(scaled);
+  return moved;
+}
+
 Tensor TapeParts::with_adapters(Tensor y, Tensor x, int64_t in, const std::vector<Part>& parts,
                                 int64_t rows, Over over, int64_t groups) const {
   std::vector<Part> own;
@@ -27,40 +61,12 @@ Tensor TapeParts::with_adapters(Tensor y, Tensor x, int64_t in, const std::vecto
   }
   if (own.empty()) return y;
   const int64_t rank = model.lora.lora_rank;
-  const int64_t low_columns = rank * static_cast<int64_t>(own.size());
   const bool travels = over != Over::kNone && dims.tp > 1;
   const int64_t rows_of_a = !travels ? rows : over == Over::kGathered ? sizes.slice : sizes.tokens;
-  const auto product = [&](Tensor input, int64_t count, int64_t from, int64_t to,
-                           int64_t matrices) {
-    ActivationTape::Operation o;
-    o.inputs = {input};
-    o.bytes = bytes(count, to);
-    o.saved = {input};
-    o.weight_gradient = matrices * bytes(from, to);
-    const int64_t each = std::max<int64_t>(1, count / matrices);
-    o.forward = {product_work(each, from, to, matrices)};
-    o.backward = {product_work(each, from, to, 2 * matrices)};
-    return tape.add(o);
-  };
-  const Tensor made = product(x, rows_of_a, in, low_columns, groups);
-  ActivationTape::Operation scale;
-  scale.inputs = {made};
-  scale.bytes = bytes(rows_of_a, low_columns);
-  Tensor low = tape.add(scale);
-  tape.release(made);
-  if (travels) {
-    ActivationTape::Operation move;
-    move.inputs = {low};
-    move.bytes = bytes(rows, low_columns);
-    const bool gathers = over == Over::kGathered;
-    move.forward = {over_tp(gathers ? "all_gather" : "reduce_scatter", low_columns)};
-    move.backward = {over_tp(gathers ? "reduce_scatter" : "all_gather", low_columns)};
-    const Tensor moved = tape.add(move);
-    tape.release(low);
-    low = moved;
-  }
+  const Tensor between =
+      low(x, rows_of_a, in, rank * static_cast<int64_t>(own.size()), over, groups);
   for (const Part& part : own) {
-    const Tensor added = product(low, rows, rank, part.columns, groups);
+    const Tensor added = trained(between, rows, rank, part.columns, groups);
     ActivationTape::Operation sum;
     sum.inputs = {y, added};
     sum.view_of = y;

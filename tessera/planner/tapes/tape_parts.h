@@ -33,6 +33,9 @@ struct TapeParts {
     int64_t columns;
   };
   enum class Over { kNone, kGathered, kScattered };  // tp, for the few columns between A and B
+  /// What the A's of adapters make of x [rows, in]: `columns` columns, of the rows of B.
+  Tensor low(Tensor x, int64_t rows, int64_t in, int64_t columns, Over over,
+             int64_t groups = 1) const;
   /// y [rows, sum of columns] of x [.., in], and what the adapters of its parts add in its place.
   /// `groups`: of experts.
   Tensor with_adapters(Tensor y, Tensor x, int64_t in, const std::vector<Part>& parts, int64_t rows,
@@ -44,6 +47,7 @@ struct TapeParts {
   Tensor column(Tensor x, int64_t in, int64_t out) const;
   /// x [T, in of this rank] -> [S, out]: scattered over tp.
   Tensor row(Tensor x, int64_t in, int64_t out) const;
+  Tensor trained(Tensor x, int64_t rows, int64_t from, int64_t to, int64_t matrices) const;
   /// x [rows, width], or several heads of `width` in a row of `columns`.
   Tensor norm(Tensor x, int64_t rows, int64_t columns, int64_t width) const;
   /// [rows, 2 F] -> [rows, F]

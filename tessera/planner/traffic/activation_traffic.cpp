@@ -26,12 +26,17 @@ class TensorTraffic {
 
   void add_to(const StageUnits& stage, TrafficPlan& plan) {
     for (const ModelUnit& unit : stage.units) {
+      if (unit.kind == ModelUnit::Kind::kHead) {
+        head_is_adapted_ = unit.adapted.contains(ParamRole::kHead);
+      }
+    }
+    for (const ModelUnit& unit : stage.units) {
       switch (unit.kind) {
         case ModelUnit::Kind::kEmbedding:
           if (!unit.is_copy) look_up(1);
           break;
         case ModelUnit::Kind::kLayer: layer(unit); break;
-        case ModelUnit::Kind::kHead: head(1); break;
+        case ModelUnit::Kind::kHead: head(1, unit.adapted.contains(ParamRole::kHead)); break;
       }
     }
     counter_.add_to(plan, micro_batches_);
@@ -61,8 +66,9 @@ class TensorTraffic {
     rows(config_.model.lora.is_given() ? 0 : 1, times, config_.model.hidden_size);
   }
 
-  void head(int64_t times) {
+  void head(int64_t times, bool adapted) {
     rows(times, 1, config_.model.hidden_size);
+    if (adapted) rows(times, 1, config_.model.lora.lora_rank);
     for (int64_t i = 0; i < times; ++i) loss();
   }
 
@@ -93,7 +99,7 @@ class TensorTraffic {
     if (index >= m.num_hidden_layers) {  // multi-token prediction: its embedding, its loss
       const int64_t again = recompute_.whole(index) ? 2 : 1;
       look_up(again);
-      head(again);
+      head(again, head_is_adapted_);
     }
     if (m.has_latent_attention()) {  // latent vectors are gathered and kept
       const int64_t columns =
@@ -145,6 +151,7 @@ class TensorTraffic {
   const Config& config_;
   const ParallelDims& dims_;
   const RecomputePlan& recompute_;
+  bool head_is_adapted_ = false;
   int64_t rank_;
   int64_t rows_;    // samples of a micro-batch
   int64_t tokens_;  // of a micro-batch on a tp group
