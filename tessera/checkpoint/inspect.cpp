@@ -184,6 +184,7 @@ std::string inspect_folder(const fs::path& given, bool verify) {
   }
   if (fs::exists(folder / kManifestName)) return describe_checkpoint(folder, verify);
   if (holds_published_weights(folder)) return describe_hf(folder, verify);
+  if (holds_adapters(folder)) return inspect_weight_file(folder / kAdapterWeights, verify);
   checkpoints_at(folder);  // says what is there instead
   return describe_root(folder, verify);
 }

@@ -118,6 +118,8 @@ Config generation_config(const ModelSource& source, const std::vector<std::strin
     throw ConfigError("--adapter: --model FOLDER names its base");
   }
   result.config.model.frozen_dtype.reset();  // computed with at once
+  result.config.train_dataset = {};
+  result.config.eval_dataset.clear();
   const bool is_read = result.ok();
   throw_errors(weights_issues(result, is_read));
   throw_errors(result.issues);
