@@ -121,10 +121,11 @@ struct LayoutBounds::Weights {
 };
 
 LayoutBounds::LayoutBounds(const Config& config, const Machine& machine,
-                           const SearchOptions& options)
+                           const SearchOptions& options, double head_layers)
     : config_(config),
       machine_(machine),
       options_(options),
+      head_layers_(head_layers),
       units_(model_units(config.model)),
       slow_(slow_down(machine, 1, options.world)) {
   if (machine.devices || machine.sharing.points.empty()) {
@@ -242,6 +243,14 @@ const LayoutBounds::Weights& LayoutBounds::weights_of(const LayoutChoice& c) {
   return *made;
 }
 
+const LayerPlacement& LayoutBounds::placement_of(const LayoutChoice& c) {
+  const auto [found, is_new] = placements_.try_emplace({c.pp, c.chunks, c.light_ends});
+  if (is_new) {
+    found->second = place_layers(with_layout(config_, c, head_layers_, machine_.node_ranks));
+  }
+  return found->second;
+}
+
 double LayoutBounds::seconds_of(const LayoutChoice& parts) {
   const Sums<Cost>& costs = passes_of(parts).of[0];
   Cost all = costs.before.back();
@@ -261,7 +270,6 @@ LayoutBound LayoutBounds::of(const LayoutChoice& c) {
   const Config& config = config_;
   const Sums<Cost>& costs = passes_of(c).of[static_cast<size_t>(c.recompute)];
   const Sums<Held>& held = weights_of(c).sums;
-  const int64_t layers = config.model.num_hidden_layers;
   const int64_t micro_batches =
       config.training.global_batch_size / (c.data_parallel() * c.local_batch);
   const auto m = static_cast<double>(micro_batches);
@@ -276,9 +284,7 @@ LayoutBound LayoutBounds::of(const LayoutChoice& c) {
   LayoutBound bound;
   double fill = 0.0, update = 0.0, all_compute = 0.0;
   const int64_t parts = c.pp * c.chunks;
-  // The layers of the leanest cut: which stage has one more is left open, so that every cut of the
-  // space is bounded.
-  const int64_t least = c.light_ends ? 0 : layers / parts;
+  const LayerPlacement& placement = placement_of(c);
   for (int64_t stage = 0; stage < c.pp; ++stage) {
     Cost work;
     Held own;
@@ -286,9 +292,9 @@ LayoutBound LayoutBounds::of(const LayoutChoice& c) {
     Cost first;
     for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
       const int64_t part = chunk * c.pp + stage;
-      const int64_t begin = std::min(layers - least, part * layers / parts);
-      Cost cost = costs.stretch(begin, begin + least);
-      Held weights = held.stretch(begin, begin + least);
+      const LayerRange& range = placement[static_cast<size_t>(stage)][static_cast<size_t>(chunk)];
+      Cost cost = costs.stretch(range.first, range.last + 1);
+      Held weights = held.stretch(range.first, range.last + 1);
       if (part == 0) cost += costs.embedding, weights += held.embedding;
       if (part == parts - 1) cost += costs.end, weights += held.end;
       if (chunk == 0) first = cost;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/layout/layer_ranges.h"
 #include "tessera/planner/machine/machine.h"
 #include "tessera/planner/model_units.h"
 #include "tessera/planner/search/layout_choice.h"
@@ -22,7 +23,9 @@ struct LayoutBound {
 /// several threads at a time.
 class LayoutBounds {
  public:
-  LayoutBounds(const Config& config, const Machine& machine, const SearchOptions& options);
+  /// `head_layers`: see with_layout.
+  LayoutBounds(const Config& config, const Machine& machine, const SearchOptions& options,
+               double head_layers);
   ~LayoutBounds();
 
   LayoutBound of(const LayoutChoice& choice);
@@ -35,11 +38,14 @@ class LayoutBounds {
   struct Weights;
   const Passes& passes_of(const LayoutChoice& choice);
   const Weights& weights_of(const LayoutChoice& choice);
+  const LayerPlacement& placement_of(const LayoutChoice& choice);
 
   const Config& config_;
   const Machine& machine_;
   const SearchOptions& options_;
+  double head_layers_;
   std::vector<ModelUnit> units_;
+  std::map<std::vector<int64_t>, LayerPlacement> placements_;  // by pp, chunks and light ends
   std::map<std::vector<int64_t>, std::unique_ptr<Passes>> passes_;
   std::map<std::vector<int64_t>, std::unique_ptr<Weights>> weights_;
   double most_at_once_ = 1.0;  // ranks' worth of work that a host with shared cores does at a time

@@ -27,9 +27,9 @@ constexpr size_t kShown = 10;
 constexpr int64_t kForFront = 40;  // more plans for the front of memory and time
 
 // Layers of the model that the head is worth.
-double head_layers(const ModelConfig& model) {
+double head_layers(const ModelConfig& model, const std::vector<ModelUnit>& units) {
   double head = 0.0, layers = 0.0;
-  for (const ModelUnit& unit : model_units(model)) {
+  for (const ModelUnit& unit : units) {
     if (unit.kind == ModelUnit::Kind::kHead) head += static_cast<double>(unit.elements());
     if (unit.kind != ModelUnit::Kind::kLayer || unit.layer >= model.num_hidden_layers) continue;
     for (const TensorGroup& group : unit.tensors) {
@@ -44,11 +44,11 @@ double head_layers(const ModelConfig& model) {
 
 // The rank with most of stages that may have it: the first two, the last two, and the one with
 // most layers.
-double peak_memory(const Config& config, int64_t world, bool processes) {
+double peak_memory(const Config& config, const std::vector<ModelUnit>& units, int64_t world,
+                   bool processes) {
   const ParallelDims dims = derive_dims(config, world);
   const BatchPlan batch = make_batch_plan(config.training, dims);
-  const std::vector<StageUnits> stages =
-      assign_units(model_units(config.model), plan_stages(config, dims));
+  const std::vector<StageUnits> stages = assign_units(units, plan_stages(config, dims));
   const PipelineSchedule schedule =
       make_schedule(pipeline_options(config.parallelism, batch.micro_batches));
   int64_t most = 0;
@@ -91,9 +91,10 @@ class Search {
         limit_(options.memory > 0 ? options.memory
                : machine.devices  ? machine.memory
                                   : machine.memory / static_cast<double>(options.world)),
-        head_(head_layers(config.model)),
+        units_(model_units(config.model)),
+        head_(head_layers(config.model, units_)),
         space_(config, options.world, machine.node_ranks, options.provenance),
-        bounds_(config, machine, options) {}
+        bounds_(config, machine, options, head_) {}
 
   SearchResult run() {
     for (const LayoutChoice& grid : space_.grids()) {
@@ -204,9 +205,9 @@ class Search {
     if (!problem.empty()) return std::nullopt;
     FoundLayout made;
     made.choice = choice;
-    made.seconds = plan_seconds(config, choice.world, machine_, options_.processes);
+    made.seconds = plan_seconds(config, choice.world, machine_, options_.processes, units_);
     if (made.seconds.step > longest) return made;
-    made.memory = peak_memory(config, choice.world, options_.processes);
+    made.memory = peak_memory(config, units_, choice.world, options_.processes);
     return made;
   }
 
@@ -365,7 +366,9 @@ class Search {
   const Config& config_;
   const Machine& machine_;
   const SearchOptions& options_;
-  const double limit_, head_;
+  const double limit_;
+  const std::vector<ModelUnit> units_;
+  const double head_;
   LayoutSpace space_;
   LayoutBounds bounds_;
   std::priority_queue<Node> open_;
@@ -385,7 +388,8 @@ SearchResult search_layouts(const Config& config, const Machine& machine,
 }
 
 Config found_config(const Config& config, const LayoutChoice& choice, const Machine& machine) {
-  return with_layout(config, choice, head_layers(config.model), machine.node_ranks);
+  return with_layout(config, choice, head_layers(config.model, model_units(config.model)),
+                     machine.node_ranks);
 }
 
 }  // namespace tessera

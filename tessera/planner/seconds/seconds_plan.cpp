@@ -30,11 +30,15 @@ double slow_down(const Machine& machine, int64_t computing, int64_t world) {
 
 SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
                          bool processes) {
+  return plan_seconds(config, world, machine, processes, model_units(config.model));
+}
+
+SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
+                         bool processes, const std::vector<ModelUnit>& units) {
   const ParallelDims dims = derive_dims(config, world);
   const BatchPlan batch = make_batch_plan(config.training, dims);
   const WorkSeconds seconds(machine, config, dims, processes);
-  const std::vector<StageUnits> stages =
-      assign_units(model_units(config.model), plan_stages(config, dims));
+  const std::vector<StageUnits> stages = assign_units(units, plan_stages(config, dims));
   const int64_t of_stage = world / dims.pp;
 
   std::vector<StagePasses> passes;

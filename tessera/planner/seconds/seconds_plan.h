@@ -5,6 +5,7 @@
 
 #include "tessera/config/config.h"
 #include "tessera/planner/machine/machine.h"
+#include "tessera/planner/model_units.h"
 #include "tessera/planner/seconds/spent.h"
 
 namespace tessera {
@@ -27,6 +28,10 @@ struct SecondsPlan {
 /// ranks, which are `processes` or threads where they share a host.
 SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
                          bool processes);
+
+/// The same; `units` are model_units(config.model), which a search over layouts makes once.
+SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
+                         bool processes, const std::vector<ModelUnit>& units);
 
 /// How much slower a rank computes while `computing` of `world` ranks do: where they share cores,
 /// each has the threads of its share, and no more when others wait.
