@@ -46,20 +46,27 @@ def split(pattern, behavior="isolated", invert=False):
     return pre_tokenizers.Split(Regex(pattern), behavior=behavior, invert=invert)
 
 
-def byte_level(steps, normalizer=None, size=900, **model):
+def byte_level(steps, normalizer=None, size=900, trained_with=None, **model):
     tokenizer = Tokenizer(models.BPE(**model))
     if normalizer:
         tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    own = pre_tokenizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    tokenizer.pre_tokenizer = trained_with or own
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.pre_tokenizer = own
     tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     return tokenizer
 
 
 def last_bytes(use_regex=False, prefix=False):
     return pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=use_regex)
+
+
+def empty_matches(pattern, *options):
+    """Cut where the pattern matches nothing, over pieces that reach across such places."""
+    return byte_level([split(pattern, *options), last_bytes()], trained_with=last_bytes())
 
 
 def pieces(pre=None, normalizer=None, decoder=None, fallback=True, fuse=True, trained_with=None):
@@ -94,6 +101,23 @@ def with_flags(tokenizer):
     for i, name in enumerate(names):
         tokenizer.add_tokens([AddedToken(name, single_word=i % 2 == 1, lstrip=i % 3 == 1, rstrip=i % 4 == 2, normalized=i % 2 == 0, special=i % 5 == 3)])
     return tokenizer
+
+
+def with_blanks(tokenizer):
+    """Tokens of white space that take the white space around them."""
+    tokenizer.add_tokens([AddedToken("\n", lstrip=True, rstrip=True), AddedToken("\t", rstrip=True), AddedToken(" x", lstrip=True)])
+    return tokenizer
+
+
+def with_holes(tokenizer):
+    """Without every third byte of the fallback."""
+    file = json.loads(tokenizer.to_str())
+    vocab = file["model"]["vocab"]
+    kept = [t for t in vocab if not (t.startswith("<0x") and int(t[3:5], 16) % 3 == 0)]
+    file["model"]["vocab"] = {t: i for i, t in enumerate(kept)}
+    for token in file["added_tokens"]:
+        token["id"] = file["model"]["vocab"][token["content"]]
+    return Tokenizer.from_str(json.dumps(file))
 
 
 def with_template(tokenizer):
@@ -132,6 +156,15 @@ ALL = {
     "metaspace_never": lambda: pieces(P.Metaspace(prepend_scheme="never", split=True), None, decoders.Metaspace(prepend_scheme="never")),
     "unknown_fused": lambda: pieces(P.Metaspace(), None, decoders.Metaspace(), fallback=False),
     "unknown_single": lambda: pieces(P.Metaspace(), None, decoders.Metaspace(), fallback=False, fuse=False),
+    "threes_from_right": lambda: empty_matches(r"(?=([\da-z]{3})+(?![\da-z]))", "isolated"),
+    "empty_removed": lambda: empty_matches(r"x?", "removed"),
+    "empty_previous": lambda: empty_matches(r"(?=[A-Zo])|a*", "merged_with_previous"),
+    "empty_next": lambda: empty_matches(r"(?<=[e-m])|\s*", "merged_with_next", True),
+    "empty_contiguous": lambda: empty_matches(r"\b|o|(?=n)", "contiguous"),
+    "scripts": lambda: byte_level([S(r"\p{Han}+|\p{Hiragana}+|[\p{Arabic}\p{Greek}]+|\p{^Common}|[[:punct:]]+|\p{Lowercase_Letter}"), last_bytes(prefix=True)]),
+    "blanks": lambda: with_blanks(byte_level([last_bytes(True)], N.NFKC())),
+    "holes": lambda: with_holes(pieces(P.Metaspace(), None, back(), fuse=False)),
+    "holes_fused": lambda: with_holes(pieces(P.Metaspace(), None, back())),
     "replace_regex": lambda: byte_level([last_bytes(True)], N.Sequence([N.Replace(Regex(r"\s{2,}"), " "), N.Replace("``", '"')])),
 }  # fmt: skip
 
@@ -145,7 +178,7 @@ def texts(seed, count, words):
     rng, letters = random.Random(seed), assigned()
     common = [c for c in letters if ord(c) < 0x250]
     marks = [c for c in letters if unicodedata.combining(c)]
-    added = ["<a>", "<b>", "<c>", "<d>", "word", "Mixed Case", "é", "  ", "x<y", "<|endoftext|>", "<s>", "</s>", " ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "```", "▁", "12345"]
+    added = ["<a>", "<b>", "<c>", "<d>", "word", "Mixed Case", "é", "  ", "x<y", "<|endoftext|>", "<s>", "</s>", " ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "```", "▁", "12345", "\n\n \n", "fi", "ﬁ", "1234567", " x", "(株)"]
     made = []
     for _ in range(count):
         kind = rng.random()

@@ -57,6 +57,8 @@ bool is_known(const arrow::DataType& type) {
     case arrow::Type::DOUBLE: return true;
     case arrow::Type::LIST:
     case arrow::Type::LARGE_LIST: return is_known(*type.field(0)->type());
+    case arrow::Type::DICTIONARY:
+      return is_known(*static_cast<const arrow::DictionaryType&>(type).value_type());
     case arrow::Type::STRUCT:
       for (const auto& field : type.fields()) {
         if (!is_known(*field->type())) return false;
@@ -115,6 +117,11 @@ void append_value(const arrow::Array& array, int64_t at, std::string& out) {
     case arrow::Type::LIST: append_list<arrow::ListArray>(array, at, out); return;
     case arrow::Type::LARGE_LIST: append_list<arrow::LargeListArray>(array, at, out); return;
     case arrow::Type::STRUCT: append_struct(array, at, out); return;
+    case arrow::Type::DICTIONARY: {
+      const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+      append_value(*coded.dictionary(), coded.GetValueIndex(at), out);
+      return;
+    }
     default:  // an integer
       out += value_of(array.GetScalar(at))->ToString();
   }

@@ -166,6 +166,7 @@ void CheckpointSaver::publish(const std::vector<std::string>& fragments) {
   manifest.optimizer = options_.optimizer;
   manifest.base = options_.base;
   manifest.moment_dtype = options_.moment_dtype;
+  manifest.moment_codec = options_.moment_dtype == "int8" ? kMomentCodec : 0;
   manifest.tokenizer = options_.tokenizer;
   for (const std::string& fragment : fragments) {
     if (!fragment.starts_with('F')) {

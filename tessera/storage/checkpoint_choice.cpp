@@ -103,6 +103,12 @@ bool keeps_state(const Config& config) {
 
 std::string optimizer_problem(const Manifest& manifest, const std::string& optimizer,
                               bool has_state) {
+  if (!manifest.optimizer.empty() && has_state && manifest.moment_codec != 0 &&
+      manifest.moment_codec != kMomentCodec) {
+    return detail::concat("holds int8 moments in codes of version ", manifest.moment_codec,
+                          " (program ", manifest.version, "), this program reads version ",
+                          kMomentCodec, "; checkpoint.no_load_optim: true starts from its weights");
+  }
   if (manifest.optimizer == optimizer || (manifest.optimizer.empty() && !has_state)) return "";
   return "holds " +
          (manifest.optimizer.empty() ? "no state of an optimizer"

@@ -155,6 +155,7 @@ std::string manifest_text(const Manifest& m) {
       {"config", m.config},
       {"optimizer", m.optimizer},
       {"moment_dtype", m.moment_dtype},
+      {"moment_codec", m.moment_codec},
       {"tokenizer", m.tokenizer},
       {"job", m.job},
       {"base", m.base},
@@ -211,6 +212,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
     m.config = root.at("config").get<std::string>();
     m.optimizer = root.at("optimizer").get<std::string>();
     m.moment_dtype = root.value("moment_dtype", "float32");
+    m.moment_codec = number_or("moment_codec", m.moment_dtype == "int8" ? 1 : 0);
     m.tokenizer = root.at("tokenizer").get<std::string>();
     m.job = root.value("job", "");
     m.base = root.value("base", "");

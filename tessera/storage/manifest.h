@@ -61,6 +61,7 @@ struct Manifest {
   std::string config;        // the resolved YAML
   std::string optimizer;     // its type; empty: its state is not here
   std::string moment_dtype;  // optimizer.moment_dtype that its state is kept in
+  int64_t moment_codec = 0;  // which codes an int8 state is in: kMomentCodec; 0: it has none
   std::string tokenizer;     // folder of the tokenizer that goes with the model, or empty
   std::string job;           // of the run that wrote it; empty: it was started without a launcher
   std::string base;        // fingerprint of the model whose adapters these are; empty: all is here
@@ -72,6 +73,9 @@ struct Manifest {
   std::map<std::string, StoredTensor> weights;  // Hugging Face names, an expert has its own
   std::map<std::string, StoredTensor> state;    // of the optimizer: "exp_avg.<name>", …
 };
+
+/// Of what int8 moments are written in: 2, a second moment is the code of its root. 1 was its own.
+inline constexpr int64_t kMomentCodec = 2;
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kModelConfigName = "config.json";

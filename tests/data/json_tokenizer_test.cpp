@@ -115,6 +115,54 @@ TEST_F(JsonTokenizerTest, TokensThatStayText) {
   EXPECT_EQ(ids, (Ids{'a', '<', 'x', '>'}));
 }
 
+// Values of the `tokenizers` package.
+TEST_F(JsonTokenizerTest, BlanksThatATokenTookAreNoTokensAnyMore) {
+  Json json = file();
+  json["added_tokens"] = {
+      {{"id", 258}, {"content", "\n"}, {"lstrip", true}, {"rstrip", true}, {"normalized", false}},
+      {{"id", 259}, {"content", "\t"}, {"lstrip", true}, {"normalized", false}}};
+  const JsonTokenizer tokenizer(write(json));
+  EXPECT_EQ(ids_of(tokenizer, "a \n\nb"), (Ids{'a', 258, 'b'}));
+  EXPECT_EQ(ids_of(tokenizer, "a\n \n \nb\n"), (Ids{'a', 258, 'b', 258}));
+  EXPECT_EQ(ids_of(tokenizer, "a \t\tb"), (Ids{'a', 259, 259, 'b'}));
+}
+
+// What a word character is has three answers in the `tokenizers` package.
+TEST_F(JsonTokenizerTest, WordCharacters) {
+  const auto words = [&](const Json& step, const std::string& text) {
+    Json json = file();
+    json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {step, {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", false}}}}};
+    json["added_tokens"] = Json::array();
+    const JsonTokenizer tokenizer(write(json));
+    return tokenizer.decode(ids_of(tokenizer, text), false);  // a blank in front of every word
+  };
+  const auto split = [](const char* pattern) {
+    return Json{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}};
+  };
+  EXPECT_EQ(words({{"type", "Whitespace"}}, "a\u200cb \u00b2x"), " a\u200cb \u00b2 x");
+  EXPECT_EQ(words(split(R"(\w+)"), "-\u00b2x\u200c"), " - \u00b2x \u200c");
+  EXPECT_EQ(words(split(R"([\w]+)"), "-\u00b2x"), " -\u00b2 x");
+  EXPECT_EQ(words(split(R"(\b)"), "-\u00bd-"), " - \u00bd -");
+}
+
+// Values of the `tokenizers` package.
+TEST_F(JsonTokenizerTest, NormalizedTokensAreWrittenInTheirNormalForm) {
+  Json json = file();
+  json["normalizer"] = {{"type", "Lowercase"}};
+  json["added_tokens"] = {
+      {{"id", 258}, {"content", "<X>"}, {"special", true}, {"normalized", true}},
+      {{"id", 259}, {"content", "<y>"}, {"special", true}, {"normalized", true}},
+      {{"id", 260}, {"content", "<Z>"}, {"special", false}, {"normalized", true}},
+      {{"id", 261}, {"content", "<z>"}, {"special", true}, {"normalized", false}}};
+  const JsonTokenizer tokenizer(write(json));
+  EXPECT_EQ(ids_of(tokenizer, "a<X>b<x><Z><z>"), (Ids{'a', 258, 'b', 258, 260, 261}));
+  EXPECT_EQ(tokenizer.decode(Ids{258, 259, 260, 261}, false), "<x><y><z><z>");
+  EXPECT_EQ(tokenizer.decode(Ids{258, 259, 260, 261}, true), "<x>");
+}
+
 TEST_F(JsonTokenizerTest, EndAndPadComeFromTheConfig) {
   write({{"eos_token", {{"content", "<x>"}}}, {"pad_token", "a"}}, "tokenizer_config.json");
   const JsonTokenizer tokenizer(write(file()));
@@ -198,6 +246,9 @@ TEST(RegexSyntax, NestedSetsAreFlattenedAndSpaceIsUnicodes) {
   EXPECT_EQ(to_pcre_syntax(R"(\p{N}{1,3}+)"), R"((?:\p{N}{1,3})+)");
   EXPECT_EQ(to_pcre_syntax(R"(\x41{,2}(?m).)"), R"(\x41{0,2}(?s).)");
   EXPECT_EQ(to_pcre_syntax(R"(\x41{1,2}+\x{263A}{2}+)"), R"((?:\x41{1,2})+(?:\x{263A}{2})+)");
+  EXPECT_EQ(to_pcre_syntax(R"(\p{Han}[\p{^Greek}\P{L}]\p{Letter}\p{Emoji})"),
+            R"(\p{sc:Han}[\p{^sc:Greek}\P{L}]\p{L}\p{Emoji})");
+  EXPECT_EQ(to_pcre_syntax("[[:punct:]]"), R"([\p{P}\p{S}])");
   EXPECT_THROW(to_pcre_syntax("[a&&b]"), ConfigError);
   EXPECT_THROW(to_pcre_syntax("(a"), ConfigError);
   EXPECT_THROW(to_pcre_syntax("a)"), ConfigError);

@@ -56,6 +56,21 @@ TEST(Evaluation, LossIsThatOfOtherSoftware) {
   }
 }
 
+// The first batch in float32, as transformers computes it (benchmarks/evaluation_compare.py
+// --keep).
+TEST(Evaluation, LossInFloat32IsThatOfTransformers) {
+  const Sets float32 = {"model.params_dtype=float32", "model.embedding_params_dtype=float32",
+                        "model.compute_dtype=float32", "model.layernorm_compute_dtype=float32",
+                        "model.rotary_dtype=float32"};
+  const Config config = load_case(
+      "llama_sgd64", float32 + Sets{same_data("llama_sgd64", 80), "training.eval_iters=1"}, 1);
+  std::ifstream file(case_path("llama_sgd64") / "expected_float32.json");
+  const auto expected = nlohmann::json::parse(file);
+  const EvalMetrics found = run_evaluation(config, {}).at(0);
+  EXPECT_NEAR_REL(found.loss, expected.at("loss").get<double>(), 1e-5);
+  EXPECT_EQ(found.tokens, expected.at("tokens").get<int64_t>());
+}
+
 Sets pp(int64_t stages, int64_t chunks) {
   return {"parallelism.pipeline_parallel=" + std::to_string(stages),
           "parallelism.pipeline_parallel_interleave_num=" + std::to_string(chunks),

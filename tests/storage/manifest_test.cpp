@@ -5,10 +5,12 @@
 
 #include "tessera/base/error.h"
 #include "tessera/storage/block_sums.h"
+#include "tessera/storage/checkpoint_choice.h"
 
 namespace tessera {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 Manifest example() {
@@ -98,6 +100,33 @@ TEST(Manifest, PartsMustTileAndLieInTheirFiles) {
   m = example();
   m.files[0].name = "../a";
   EXPECT_THAT(error_of(m), HasSubstr("is no name of a file"));
+}
+
+TEST(Manifest, SaysWhichCodesItsMomentsAreIn) {
+  Manifest m = example();
+  m.moment_dtype = "int8";
+  m.moment_codec = kMomentCodec;
+  const Manifest now = parse_manifest(manifest_text(m), "x");
+  EXPECT_EQ(now.moment_codec, kMomentCodec);
+  EXPECT_EQ(optimizer_problem(now, "AdamW", true), "");
+
+  // A checkpoint of before codes had a version.
+  std::string text = manifest_text(m);
+  const std::string key = "\"moment_codec\":" + std::to_string(kMomentCodec) + ",";
+  text.erase(text.find(key), key.size());
+  const std::string sum_key = ",\"manifest_checksum\":\"";
+  const size_t sum_at = text.rfind(sum_key);
+  ASSERT_NE(sum_at, std::string::npos);
+  const std::string body = text.substr(0, sum_at) + "}";
+  text.replace(sum_at + sum_key.size(), 16, to_hex({block_sum(body.data(), body.size())}));
+  const Manifest before = parse_manifest(text, "x");
+  EXPECT_EQ(before.moment_codec, 1);
+  EXPECT_THAT(optimizer_problem(before, "AdamW", true),
+              AllOf(HasSubstr("int8 moments in codes of version 1"),
+                    HasSubstr("this program reads version 2"),
+                    HasSubstr("checkpoint.no_load_optim: true")));
+  m.moment_codec = 3;  // of a later program
+  EXPECT_THAT(optimizer_problem(m, "AdamW", true), HasSubstr("version 3"));
 }
 
 TEST(Manifest, FragmentsMakeOne) {

@@ -44,7 +44,9 @@ void AddedTokenFinder::add(std::string_view text, const AddedToken& token) {
     if (is_new) token_of_node_.push_back(kNone);
     node = entry->second;
   }
-  token_of_node_[static_cast<size_t>(node)] = static_cast<int32_t>(tokens_.size());
+  int32_t& own = token_of_node_[static_cast<size_t>(node)];
+  if (own != kNone) return;
+  own = static_cast<int32_t>(tokens_.size());
   tokens_.push_back(token);
   begins_[static_cast<uint8_t>(text[0])] = true;
 }
@@ -85,7 +87,8 @@ void AddedTokenFinder::split(std::string_view text, const std::unordered_set<int
     if (token.lstrip) begin = std::max(done, stripped(text.substr(0, begin), false, true).size());
     if (token.rstrip) end = text.size() - stripped(text.substr(end), true, false).size();
     if (begin > done) on_text(text.substr(done, begin - done), done);
-    on_token(token.id);
+    // A token of white space that the one in front of it took stands for nothing any more.
+    if (begin < end) on_token(token.id);
     done = end;
   }
   if (done < text.size()) on_text(text.substr(done), done);

@@ -31,7 +31,8 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node);
 /// Texts that are looked for together: the first place counts, and the longest there.
 class AddedTokenFinder {
  public:
-  /// Adds `text`, which stands for `token` (whose flags hold).
+  /// Adds `text`, which stands for `token` (whose flags hold). Of two tokens with one
+  /// normal form the first counts (in the field's library chance decides).
   void add(std::string_view text, const AddedToken& token);
   bool empty() const { return tokens_.empty(); }
 

@@ -166,7 +166,9 @@ void BpeModel::merge_word(std::string_view word, Scratch& scratch) const {
 }
 
 void BpeModel::add_characters(std::string_view word, std::vector<int32_t>& ids) const {
-  bool after_unknown = false;
+  // An unknown token is held until another one or a character of the vocabulary follows: bytes of
+  // a fallback go in front of it, as in the field's library.
+  bool unknown = false;
   for (size_t at = 0; at < word.size();) {
     const size_t begin = at;
     int32_t id = kNone;
@@ -178,12 +180,15 @@ void BpeModel::add_characters(std::string_view word, std::vector<int32_t>& ids) 
                        : id_of(std::string(word.substr(begin, at - begin))).value_or(kNone);
     }
     if (id != kNone) {
+      if (unknown) add_unknown(ids);
+      unknown = false;
       ids.push_back(id);
-      after_unknown = false;
     } else if (!byte_fallback_ || !add_bytes(word.substr(begin, at - begin), ids)) {
-      add_unknown(after_unknown, ids);
+      if (unknown && !fuse_unknown_) add_unknown(ids);
+      unknown = true;
     }
   }
+  if (unknown) add_unknown(ids);
 }
 
 bool BpeModel::add_bytes(std::string_view character, std::vector<int32_t>& ids) const {
@@ -202,12 +207,11 @@ bool BpeModel::add_bytes(std::string_view character, std::vector<int32_t>& ids) 
   return true;
 }
 
-void BpeModel::add_unknown(bool& after_unknown, std::vector<int32_t>& ids) const {
+void BpeModel::add_unknown(std::vector<int32_t>& ids) const {
   if (!unknown_) return;  // the character is dropped, as the field's library does
   const auto id = id_of(*unknown_);
   if (!id) throw ConfigError("model.unk_token \"" + *unknown_ + "\" is not in the vocabulary");
-  if (!(after_unknown && fuse_unknown_)) ids.push_back(*id);
-  after_unknown = true;
+  ids.push_back(*id);
 }
 
 }  // namespace tessera

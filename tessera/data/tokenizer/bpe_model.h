@@ -48,7 +48,7 @@ class BpeModel {
   void merge_word(std::string_view word, Scratch& scratch) const;
   void add_characters(std::string_view word, std::vector<int32_t>& ids) const;
   bool add_bytes(std::string_view character, std::vector<int32_t>& ids) const;
-  void add_unknown(bool& after_unknown, std::vector<int32_t>& ids) const;
+  void add_unknown(std::vector<int32_t>& ids) const;
 
   bool raw_bytes_;
   bool byte_fallback_ = false;

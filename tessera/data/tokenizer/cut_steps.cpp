@@ -10,15 +10,19 @@ namespace tessera {
 
 namespace {
 
-// Ranges that cover a text in order, each a match or not, put together as a behaviour says. Calls
-// of add() may be empty ranges; what is done is handed on as soon as nothing can change it.
+// Ranges that cover a text in order, each a match or not, put together as a behaviour says. A match
+// without a character cuts too. What is done is handed on as soon as nothing can change it.
 class Assembly {
  public:
   Assembly(const TextPart& part, SplitBehavior behavior, EmitPart emit)
       : part_(part), behavior_(behavior), emit_(emit) {}
 
+  // Up to the next match; `match`: it counts as one.
+  void add_gap(Span range, bool match) {
+    if (range.begin < range.end) add(range, match);
+  }
+
   void add(Span range, bool match) {
-    if (range.begin == range.end) return;
     switch (behavior_) {
       case SplitBehavior::kRemoved:
         if (!match) give(range);
@@ -50,6 +54,7 @@ class Assembly {
   }
 
   void give(Span range) const {
+    if (range.begin == range.end) return;
     emit_(
         {part_.text.substr(range.begin, range.end - range.begin), part_.first && range.begin == 0});
   }
@@ -69,12 +74,12 @@ class PatternCut : public CutStep {
   void cut(const TextPart& part, RegexScratch& scratch, EmitPart emit) const override {
     Assembly assembly(part, behavior_, emit);
     size_t done = 0;
-    while (const auto match = pattern_.find(part.text, done, scratch)) {
-      assembly.add({done, match->begin}, invert_);
+    for (std::optional<Span> match; (match = pattern_.next(part.text, match, scratch));) {
+      assembly.add_gap({done, match->begin}, invert_);
       assembly.add(*match, !invert_);
       done = match->end;
     }
-    assembly.add({done, part.text.size()}, invert_);
+    assembly.add_gap({done, part.text.size()}, invert_);
     assembly.finish();
   }
 
@@ -95,11 +100,11 @@ class CharacterCut : public CutStep {
     for (size_t at = 0; at < part.text.size();) {
       const size_t begin = at;
       if (!is_kind_(next_code_point(part.text, at))) continue;
-      assembly.add({done, begin}, false);
+      assembly.add_gap({done, begin}, false);
       assembly.add({begin, at}, true);
       done = at;
     }
-    assembly.add({done, part.text.size()}, false);
+    assembly.add_gap({done, part.text.size()}, false);
     assembly.finish();
   }
 
@@ -148,10 +153,10 @@ class MarkBlanks : public CutStep {
     Assembly assembly(marked, SplitBehavior::kMergedWithNext, emit);
     size_t done = 0;
     for (size_t at; (at = text.find(mark_, done)) != std::string::npos; done = at + mark_.size()) {
-      assembly.add({done, at}, false);
+      assembly.add_gap({done, at}, false);
       assembly.add({at, at + mark_.size()}, true);
     }
-    assembly.add({done, text.size()}, false);
+    assembly.add_gap({done, text.size()}, false);
     assembly.finish();
   }
 

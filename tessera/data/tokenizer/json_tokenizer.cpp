@@ -72,6 +72,10 @@ void JsonTokenizer::read_added(const JsonNode& root) {
   const auto node = root.find("added_tokens");
   if (!node) return;
   added_ = read_added_tokens(*node);
+  std::unordered_set<std::string> special;
+  for (const AddedToken& token : added_) {
+    if (token.special) special.insert(token.content);
+  }
   RegexScratch scratch;
   for (size_t i = 0; i < added_.size(); ++i) {
     const AddedToken& token = added_[i];
@@ -79,15 +83,15 @@ void JsonTokenizer::read_added(const JsonNode& root) {
       node->items()[i].refuse(detail::concat("\"", token.content, "\" has id ", token.id,
                                              " here and ", *id, " in model.vocab"));
     }
-    pieces_[token.id] = token.content;
+    // A normalized token is written in its normal form when ids are decoded, and left out as a
+    // special one if this form is the text of a special token, as in the field's library.
+    const std::string text = token.normalized && normalizer_
+                                 ? normalizer_->apply(token.content, scratch)
+                                 : token.content;
+    (token.normalized ? in_normalized_ : in_text_).add(text, token);
+    pieces_[token.id] = text;
+    if (special.contains(text)) special_.insert(token.id);
     vocab_size_ = std::max<int64_t>(vocab_size_, token.id + 1);
-    if (token.special) special_.insert(token.id);
-    if (!token.normalized) {
-      in_text_.add(token.content, token);
-    } else {
-      in_normalized_.add(normalizer_ ? normalizer_->apply(token.content, scratch) : token.content,
-                         token);
-    }
   }
 }
 
@@ -119,9 +123,10 @@ std::optional<std::string> JsonTokenizer::piece(int32_t id) const {
 
 int64_t JsonTokenizer::text_bytes(int32_t id) const {
   const auto found = pieces_.find(id);
-  if (found == pieces_.end() || special_.contains(id)) return 0;
-  if (std::ranges::find(added_, id, &AddedToken::id) != added_.end()) {
-    return static_cast<int64_t>(found->second.size());  // as it stands in a text
+  if (found == pieces_.end()) return 0;
+  const auto added = std::ranges::find(added_, id, &AddedToken::id);
+  if (added != added_.end()) {  // as it stands in a text
+    return added->special ? 0 : static_cast<int64_t>(added->content.size());
   }
   return pre_tokenizer_.ends_in_bytes() ? letters_of(found->second)
                                         : bytes_of_spaced(found->second);

@@ -11,7 +11,8 @@ namespace {
 // GPT-2's words, which ByteLevel cuts by itself.
 constexpr std::string_view kByteLevelWords =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kWords = R"(\w+|[^\w\s]+)";
+// Whitespace: the joiners are word characters there.
+constexpr std::string_view kWords = R"([\w\x{200c}\x{200d}]+|[^\w\s\x{200c}\x{200d}]+)";
 
 PrependScheme prepend_scheme(const JsonNode& node) {
   if (const auto older = node.find("add_prefix_space"); older && !node.find("prepend_scheme")) {

@@ -10,7 +10,95 @@ namespace {
 
 constexpr std::string_view kSpace = "\\p{White_Space}";
 constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// What Oniguruma's \w has beside it, outside of a set alone: ² ³ ¹ ¼ ½ ¾.
+constexpr std::string_view kWordAlone = "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 constexpr std::string_view kHex = "0-9a-fA-F";
+
+// Names behind \p that are no scripts, and what PCRE2 calls them where that differs.
+struct Property {
+  std::string_view name, here;
+};
+constexpr Property kProperties[] = {{"any", ""},
+                                    {"ascii", ""},
+                                    {"alphabetic", ""},
+                                    {"cased", ""},
+                                    {"caseignorable", ""},
+                                    {"dash", ""},
+                                    {"diacritic", ""},
+                                    {"emoji", ""},
+                                    {"emojimodifier", ""},
+                                    {"emojipresentation", ""},
+                                    {"extendedpictographic", ""},
+                                    {"extender", ""},
+                                    {"hexdigit", ""},
+                                    {"idcontinue", ""},
+                                    {"idstart", ""},
+                                    {"ideographic", ""},
+                                    {"joincontrol", ""},
+                                    {"lowercase", ""},
+                                    {"math", ""},
+                                    {"quotationmark", ""},
+                                    {"radical", ""},
+                                    {"sentenceterminal", ""},
+                                    {"softdotted", ""},
+                                    {"terminalpunctuation", ""},
+                                    {"unifiedideograph", ""},
+                                    {"uppercase", ""},
+                                    {"variationselector", ""},
+                                    {"whitespace", ""},
+                                    {"xidcontinue", ""},
+                                    {"xidstart", ""},
+                                    {"letter", "L"},
+                                    {"uppercaseletter", "Lu"},
+                                    {"lowercaseletter", "Ll"},
+                                    {"titlecaseletter", "Lt"},
+                                    {"modifierletter", "Lm"},
+                                    {"otherletter", "Lo"},
+                                    {"mark", "M"},
+                                    {"nonspacingmark", "Mn"},
+                                    {"spacingmark", "Mc"},
+                                    {"enclosingmark", "Me"},
+                                    {"number", "N"},
+                                    {"decimalnumber", "Nd"},
+                                    {"letternumber", "Nl"},
+                                    {"othernumber", "No"},
+                                    {"punctuation", "P"},
+                                    {"symbol", "S"},
+                                    {"mathsymbol", "Sm"},
+                                    {"currencysymbol", "Sc"},
+                                    {"modifiersymbol", "Sk"},
+                                    {"othersymbol", "So"},
+                                    {"separator", "Z"},
+                                    {"spaceseparator", "Zs"},
+                                    {"other", "C"},
+                                    {"control", "Cc"},
+                                    {"format", "Cf"},
+                                    {"privateuse", "Co"},
+                                    {"alpha", "Alphabetic"},
+                                    {"space", "White_Space"},
+                                    {"upper", "Uppercase"},
+                                    {"lower", "Lowercase"},
+                                    {"digit", "Nd"}};
+
+// PCRE2 takes the bare name of a script for all characters that are used with it
+// (Script_Extensions), Oniguruma for those of the script alone.
+std::string property(std::string_view name) {
+  const bool negated = name.starts_with('^');
+  if (negated) name.remove_prefix(1);
+  std::string plain;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z')
+      plain += static_cast<char>(c + 32);
+    else if (c != '_' && c != '-' && c != ' ')
+      plain += c;
+  }
+  std::string here = "sc:" + std::string(name);
+  if (plain.size() <= 2) here = name;  // a category
+  for (const Property& known : kProperties) {
+    if (known.name == plain) here = known.here.empty() ? name : known.here;
+  }
+  return (negated ? "^" : "") + here;
+}
 
 // One pass over the pattern. `atom_` is where in the output the last repeatable part begins.
 class Translation {
@@ -116,13 +204,13 @@ class Translation {
     switch (c) {
       case 's': out_ += kSpace; return;
       case 'S': out_ += "\\P{White_Space}"; return;
-      case 'w': out_ += "[" + std::string(kWord) + "]"; return;
-      case 'W': out_ += "[^" + std::string(kWord) + "]"; return;
+      case 'w': out_ += detail::concat("[", kWord, kWordAlone, "]"); return;
+      case 'W': out_ += detail::concat("[^", kWord, kWordAlone, "]"); return;
       case 'h': out_ += "[" + std::string(kHex) + "]"; return;
       case 'H': out_ += "[^" + std::string(kHex) + "]"; return;
       case 'b':
       case 'B': {
-        const std::string word = "[" + std::string(kWord) + "]";
+        const std::string word = detail::concat("[", kWord, kWordAlone, "]");
         const bool edge = c == 'b';
         out_ += "(?:(?<=" + word + (edge ? ")(?!" : ")(?=") + word + ")|(?<!" + word +
                 (edge ? ")(?=" : ")(?!") + word + "))";
@@ -145,7 +233,7 @@ class Translation {
     if (c == 'p' || c == 'P') {
       const size_t close = in_.find('}', at_);
       if (peek() == '{' && close != std::string::npos) {
-        out_ += in_.substr(begin, close + 1 - begin);
+        out_ += detail::concat("\\", c, "{", property(in_.substr(at_ + 1, close - at_ - 1)), "}");
         at_ = close + 1;
         return;
       }
@@ -256,6 +344,8 @@ class Translation {
       out_ += kSpace;
     } else if (name == "word") {
       out_ += kWord;
+    } else if (name == "punct") {
+      out_ += "\\p{P}\\p{S}";
     } else if (name == "upper") {
       out_ += "\\p{Uppercase}";
     } else if (name == "lower") {

@@ -19,30 +19,29 @@ SearchPattern::SearchPattern(const JsonNode& node) {
   }
 }
 
-std::optional<Span> SearchPattern::find(std::string_view text, size_t from,
+std::optional<Span> SearchPattern::next(std::string_view text, const std::optional<Span>& last,
                                         RegexScratch& scratch) const {
+  size_t from = last ? last->end : 0;
   if (!regex_) {
     const size_t found = text.find(string_, from);
     if (found == std::string_view::npos) return std::nullopt;
     return Span{found, found + string_.size()};
   }
-  while (from <= text.size()) {
-    const std::optional<Span> match = regex_->find(text, from, scratch);
-    if (!match || match->end > match->begin) return match;
-    from = match->end;
-    if (from == text.size()) break;
+  std::optional<Span> match = regex_->find(text, from, scratch);
+  if (match && last && match->end == from) {
+    if (from == text.size()) return std::nullopt;
     next_code_point(text, from);
+    match = regex_->find(text, from, scratch);
   }
-  return std::nullopt;
+  return match;
 }
 
 std::string SearchPattern::replace(std::string_view text, std::string_view content,
                                    RegexScratch& scratch) const {
   std::string out;
   size_t done = 0;
-  while (const auto match = find(text, done, scratch)) {
+  for (std::optional<Span> match; (match = next(text, match, scratch)); done = match->end) {
     out.append(text.substr(done, match->begin - done)).append(content);
-    done = match->end;
   }
   return out.append(text.substr(done));
 }

@@ -17,8 +17,10 @@ class SearchPattern {
   /// A regex of our own.
   explicit SearchPattern(std::string_view regex) : regex_(std::make_shared<const Regex>(regex)) {}
 
-  /// The first match at `from` or behind it. Matches without a character do not count.
-  std::optional<Span> find(std::string_view text, size_t from, RegexScratch& scratch) const;
+  /// The match that follows `last`, or the first one. It may be without a character, though not
+  /// directly at the end of `last`.
+  std::optional<Span> next(std::string_view text, const std::optional<Span>& last,
+                           RegexScratch& scratch) const;
   /// `text` with `content` in place of every match.
   std::string replace(std::string_view text, std::string_view content, RegexScratch& scratch) const;
 
