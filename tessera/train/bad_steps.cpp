@@ -40,7 +40,8 @@ std::string Trainer::first_non_finite(const Sinks& sinks, const std::vector<Micr
   mesh_[Axis::kWorld].all_reduce({samples}).wait();
   std::string list;
   for (int64_t i = 0; i < samples.numel(); ++i) {
-    list += (i ? ", " : "") + std::to_string(samples[i].item<int64_t>());
+    const auto id = samples[i].item<int64_t>();
+    if (id >= 0) list += (list.empty() ? "" : ", ") + std::to_string(id);
   }
   return detail::concat("first on rank ", static_cast<int>(culprit), " (samples ", list, ")");
 }

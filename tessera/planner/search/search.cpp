@@ -46,7 +46,7 @@ double head_layers(const ModelConfig& model) {
 // most layers.
 double peak_memory(const Config& config, int64_t world, bool processes) {
   const ParallelDims dims = derive_dims(config, world);
-  const BatchPlan batch = make_batch_plan(config.training, dims);
+  const BatchPlan batch = make_batch_plan(config, dims);
   const std::vector<StageUnits> stages =
       assign_units(model_units(config.model), plan_stages(config, dims));
   const PipelineSchedule schedule =

@@ -31,7 +31,7 @@ double slow_down(const Machine& machine, int64_t computing, int64_t world) {
 SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
                          bool processes) {
   const ParallelDims dims = derive_dims(config, world);
-  const BatchPlan batch = make_batch_plan(config.training, dims);
+  const BatchPlan batch = make_batch_plan(config, dims);
   const WorkSeconds seconds(machine, config, dims, processes);
   const std::vector<StageUnits> stages =
       assign_units(model_units(config.model), plan_stages(config, dims));
