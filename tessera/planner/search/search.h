@@ -47,6 +47,12 @@ struct SearchResult {
   std::vector<LayoutChoice> legal;  // with list_legal
 };
 
+/// Bytes of the rank that needs most.
+double peak_memory(const Config& config, int64_t world, bool processes);
+
+/// Bytes that a rank of `world` may use, by the options, else by the machine.
+double memory_limit(const Machine& machine, const SearchOptions& options, int64_t world);
+
 /// Throws ConfigError when there is no legal layout that fits: with the rule or the memory in the
 /// way and the smallest change that helps.
 SearchResult search_layouts(const Config& config, const Machine& machine,
