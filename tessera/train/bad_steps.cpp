@@ -60,7 +60,11 @@ void Trainer::skip_or_throw(const StepSums& sums, const Sinks& sinks,
       detail::concat("loss ", sums.loss, ", gradient norm ", std::sqrt(sums.squares), ", ", where));
 }
 
-void Trainer::skip_spike(double norm) { count_skipped(spikes_.text(norm)); }
+void Trainer::skip_spike(double norm) {
+  const bool wants_back = config_.elastic.spike.action == "rollback";
+  count_skipped(spikes_.text(norm) +
+                (wants_back ? "; no checkpoint is whole yet to go back to" : ""));
+}
 
 void Trainer::count_skipped(const std::string& what) {
   const TrainingConfig& t = config_.training;

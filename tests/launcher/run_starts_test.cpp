@@ -51,6 +51,13 @@ class RunStarts : public testing::Test {
   std::string said_;
 };
 
+// It would be the same checkpoint again.
+TEST_F(RunStarts, ACheckpointThatCannotBeReadEndsTheRun) {
+  EXPECT_EQ(run("exit 4", 5), 4);
+  EXPECT_EQ(starts_, 1);
+  EXPECT_THAT(said_, HasSubstr("a checkpoint that cannot be read now cannot be read then"));
+}
+
 TEST_F(RunStarts, ALostWorkerIsStartedAgainWithAllOthers) {
   EXPECT_EQ(
       run("echo $START >> $DIR/starts$RANK; echo $TOLD > $DIR/told; if [ $START -lt 3 ]; then "
