@@ -166,9 +166,9 @@ std::vector<int64_t> Loader::units_of(const UpdateSpan& span, int64_t micro_batc
 
 std::vector<MicroBatch> Loader::load(const UpdateSpan& span) const {
   const int64_t smallest = options_.batch_degree * options_.local_batch_size;
-  TESSERA_CHECK(span.place >= 0 && span.batch % smallest == 0, "an update of ", span.batch,
-                " samples at ", span.place, " over ", options_.batch_degree, " ranks");
-  const int64_t micro_batches = span.batch / smallest;
+  TESSERA_CHECK(span.place >= 0 && span.batch > 0, "an update of ", span.batch, " samples at ",
+                span.place);
+  const int64_t micro_batches = (span.batch + smallest - 1) / smallest;
   const std::vector<int64_t> units = units_of(span, micro_batches);
   std::vector<MicroBatch> batches;
   for (int64_t j = 0; j < micro_batches; ++j) {
@@ -186,9 +186,10 @@ MicroBatch Loader::load_unit(const UpdateSpan& span, int64_t unit) const {
   const int64_t first = unit * options_.local_batch_size;
   std::vector<int64_t> tokens(static_cast<size_t>(source_->sample_length()));
   for (int64_t row = 0; row < batch.rows; ++row) {
-    const int64_t sample = sample_of(span, first + row);
-    const int64_t real = source_->read(sample, tokens);
-    const SampleMarks marks = source_->marks(sample);
+    const bool is_padding = first + row >= span.batch;
+    const int64_t sample = is_padding ? -1 : sample_of(span, first + row);
+    const int64_t real = is_padding ? 0 : source_->read(sample, tokens);
+    const SampleMarks marks = is_padding ? SampleMarks{} : source_->marks(sample);
     if (marks.document_ends.size() > 1 && !options_.columns.packed) {
       throw ConfigError(detail::concat(
           "sample ", sample, " is a row of ", marks.document_ends.size(),

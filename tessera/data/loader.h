@@ -23,6 +23,7 @@ struct LoaderOptions {
   int64_t batch_degree = 1;
   int64_t local_batch_size = 1;  // rows of a micro-batch
   int64_t micro_batches = 1;     // per step and rank; of a growing batch, in the end
+  int64_t batch = 0;             // samples of a step; 0: as many as there are places for
   bool balance_units = false;    // see deal_units
   int64_t cp_rank = 0;
   int64_t cp_degree = 1;
@@ -39,7 +40,9 @@ struct LoaderOptions {
   ColumnOptions columns;
 
   /// Samples of a step over all batch ranks: E; of a growing batch, in the end.
-  int64_t effective_batch() const { return batch_degree * local_batch_size * micro_batches; }
+  int64_t effective_batch() const {
+    return batch > 0 ? batch : batch_degree * local_batch_size * micro_batches;
+  }
 };
 
 /// This rank's tokens of `rows` samples. Arrays marked [tokens] are row after row, each row's
@@ -57,7 +60,7 @@ struct MicroBatch {
   std::vector<uint8_t> padded;        // [tokens]; empty if nothing was padded
   std::vector<int64_t> row_of_token;  // [tokens] 0 .. rows - 1
   std::vector<int64_t> place_in_row;  // [tokens] 0 .. seq_length - 1
-  std::vector<int64_t> sample_ids;    // [rows] index into the order of samples
+  std::vector<int64_t> sample_ids;    // [rows] index into the order of samples; -1: padding
 
   // Shifted left by one in the whole row, 0 at its end. Empty without `next_tokens`.
   std::vector<int64_t> next_ids;           // [tokens]
@@ -100,9 +103,10 @@ class Loader {
   /// step.
   Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options);
 
-  /// The micro-batches of an update of B samples: batch rank d has rows [d B/D, (d + 1) B/D) of it,
-  /// and micro-batch j the j-th local_batch_size of those, unless units are balanced. Pure; may run
-  /// on any thread. B must be a multiple of D x local_batch_size.
+  /// The micro-batches of an update of B samples: B is rounded up to P places, a multiple of
+  /// D x local_batch_size; batch rank d has places [d P/D, (d + 1) P/D), and micro-batch j the j-th
+  /// local_batch_size of those, unless units are balanced. Places from B on are rows of padding,
+  /// which no label counts and no expert gets. Pure; may run on any thread.
   std::vector<MicroBatch> load(const UpdateSpan& span) const;
   /// Of step `step` (from 0) of a run whose batch does not grow.
   std::vector<MicroBatch> load(int64_t step) const { return load(fixed_.at(step)); }

@@ -22,6 +22,9 @@
 #include "tessera/launcher/rendezvous.h"
 #include "tessera/launcher/run_starts.h"
 #include "tessera/launcher/subprocess.h"
+#include "tessera/planner/machine/machine_file.h"
+#include "tessera/planner/search/fewer_ranks.h"
+#include "tessera/planner/search/search.h"
 
 namespace tessera {
 namespace {
@@ -98,6 +101,7 @@ NodeAssignment single_node(const MsrunFlags& flags) {
 }
 
 NodeAssignment assign(const MsrunFlags& flags, const EarlierStart& earlier,
+                      const std::function<StartLayout(int)>& layout,
                       std::unique_ptr<PortClaim> claim) {
   if (flags.local_worker_num == flags.worker_num) return single_node(flags);
   NodeRequest request;
@@ -111,7 +115,50 @@ NodeAssignment assign(const MsrunFlags& flags, const EarlierStart& earlier,
   request.max_restarts = flags.max_restarts;
   request.heartbeat.timeout = std::chrono::seconds(flags.heartbeat_timeout);
   request.earlier = earlier;
+  if (flags.least_nodes > 0) {
+    request.least_workers = flags.least_nodes * flags.local_worker_num;
+    request.layout = layout;
+  }
   return join_nodes(request, std::move(claim));
+}
+
+// Bytes that a rank of `used` may have: of the machine's file, else an even part of this host.
+double memory_of_rank(const MsrunFlags& flags, int64_t used) {
+  if (const std::optional<Machine> machine = find_machine({})) {
+    return memory_limit(*machine, {}, used);
+  }
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGESIZE)) / flags.local_worker_num;
+}
+
+// What `present` workers do of a file that is for all of them.
+StartLayout layout_of(const MsrunFlags& flags, const Preflight& checked, int present) {
+  const auto fits = [&](const Config& made, int64_t used) {
+    return peak_memory(made, used, /*processes=*/true) <= memory_of_rank(flags, used);
+  };
+  const Config& config = checked.config;
+  const auto found = layout_of_fewer(config, flags.worker_num, present, checked.provenance, fits);
+  if (!found) {
+    const ParallelismConfig& p = config.parallelism;
+    throw CommError(std::to_string(present) + " of " + std::to_string(flags.worker_num) +
+                    " workers are there: too few for pipeline_parallel " +
+                    std::to_string(p.pipeline_parallel) + " x context_parallel " +
+                    std::to_string(p.context_parallel) + " x tensor_parallel " +
+                    std::to_string(p.tensor_parallel) +
+                    ", or not enough memory, and no layout of " + "elastic.layouts goes");
+  }
+  return {static_cast<int>(found->used), layout_overrides(config, found->config),
+          layout_text(found->config, found->used)};
+}
+
+int workers_of_run(const MsrunFlags& flags, const NodeAssignment& assignment) {
+  return assignment.layout.used > 0 ? assignment.layout.used : flags.worker_num;
+}
+
+// Those of this node that have a place in the layout; the others are spare.
+int workers_of_node(const MsrunFlags& flags, const NodeAssignment& assignment) {
+  return std::clamp(workers_of_run(flags, assignment) - assignment.first_rank, 0,
+                    flags.local_worker_num);
 }
 
 std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
@@ -119,13 +166,13 @@ std::map<std::string, std::string> worker_variables(const MsrunFlags& flags,
                                                     const std::vector<Restart>& restarts, int local,
                                                     int threads) {
   const std::string rank = std::to_string(assignment.first_rank + local);
-  const std::string world = std::to_string(flags.worker_num);
+  const std::string world = std::to_string(workers_of_run(flags, assignment));
   const std::string port = std::to_string(flags.master_port);
   std::map<std::string, std::string> variables = {
       {"RANK", rank},
       {"WORLD_SIZE", world},
       {"LOCAL_RANK", std::to_string(local)},
-      {"LOCAL_WORLD_SIZE", std::to_string(flags.local_worker_num)},
+      {"LOCAL_WORLD_SIZE", std::to_string(workers_of_node(flags, assignment))},
       {"MASTER_ADDR", flags.master_addr},
       {"MASTER_PORT", port},
       {"TORCHELASTIC_USE_AGENT_STORE", ""},  // of a torchrun around this msrun
@@ -159,12 +206,23 @@ std::vector<Worker> make_workers(const MsrunFlags& flags, const ScriptArguments&
   const auto cores = bind_cores(flags.bind_core, flags.local_worker_num, cpus);
   const int share =
       std::max(1, usable_cores(own_host_facts(/*devices=*/0)) / flags.local_worker_num);
+  ScriptArguments told = script;
+  for (const std::string& change : assignment.layout.overrides) told.overrides.push_back(change);
+  const int count = workers_of_node(flags, assignment);
+  if (workers_of_run(flags, assignment) < flags.worker_num) {
+    log_info(
+        std::to_string(workers_of_run(flags, assignment)) + " of " +
+        std::to_string(flags.worker_num) + " workers run: " + assignment.layout.text +
+        (count < flags.local_worker_num
+             ? "; " + std::to_string(flags.local_worker_num - count) + " of this node are spare"
+             : ""));
+  }
   std::vector<Worker> workers;
   int shown = 0;
-  for (int local = 0; local < flags.local_worker_num; ++local) {
+  for (int local = 0; local < count; ++local) {
     Worker worker;
     worker.rank = assignment.first_rank + local;
-    worker.program.argv = engine_command(script);
+    worker.program.argv = engine_command(told);
     worker.program.cpus = cores[static_cast<size_t>(local)];
     const int bound = static_cast<int>(worker.program.cpus.size());
     const int threads = bound == 0 ? share : bound;
@@ -209,7 +267,7 @@ int run_msrun(const std::vector<std::string>& arguments, const std::string& prog
     std::cout << flags.help;
     return 0;
   }
-  const ScriptArguments script = read_script(flags, program);
+  ScriptArguments script = read_script(flags, program);
   if (script.help) {
     std::cout << script_help();
     return 0;
@@ -221,7 +279,11 @@ int run_msrun(const std::vector<std::string>& arguments, const std::string& prog
   PreflightOptions options;
   options.world = flags.worker_num;
   options.ranks_per_node = flags.local_worker_num;
-  const Preflight checked = preflight(script.config, script.overrides, options);
+  Preflight checked = preflight(script.config, script.overrides, options);
+  if (flags.least_nodes > 0 && checked.config.elastic.layouts.empty()) {
+    script.overrides.push_back("elastic.layouts=[{}]");  // the batch is kept on every layout
+    checked = preflight(script.config, script.overrides, options);
+  }
   report_or_throw(checked, script.config);
   bind_cores(flags.bind_core, flags.local_worker_num, allowed_cpus());
   const fs::path log_folder = make_log_folder(flags);
@@ -230,7 +292,8 @@ int run_msrun(const std::vector<std::string>& arguments, const std::string& prog
   }
   StartPlan plan;
   plan.meet = [&](const EarlierStart& earlier, std::unique_ptr<PortClaim> claim) {
-    return assign(flags, earlier, std::move(claim));
+    const auto layout = [&](int present) { return layout_of(flags, checked, present); };
+    return assign(flags, earlier, layout, std::move(claim));
   };
   plan.workers = [&](const NodeAssignment& assignment, const std::vector<Restart>& restarts) {
     return make_workers(flags, script, assignment, restarts, log_folder);

@@ -23,7 +23,7 @@ void append(std::vector<Issue>& issues, std::vector<Issue> more) {
 // Token files that are damaged, or too few samples.
 void check_data(const ConfigResult& loaded, Preflight& result) {
   const Config& config = loaded.config;
-  result.data = plan_data(config, make_batch_plan(config.training, result.dims));
+  result.data = plan_data(config, make_batch_plan(config, result.dims));
   if (result.data->problem.empty()) return;
   Checker check(config, loaded.provenance, result.issues);
   const DataloaderConfig& loader = config.train_dataset.dataloader;
@@ -83,6 +83,7 @@ Preflight preflight(const std::string& path, const std::vector<std::string>& ove
   if (result.ok() && data_there) check_data(loaded, result);
   if (result.ok() && data_there) check_eval_data(loaded, result);
   result.config = std::move(loaded.config);
+  result.provenance = std::move(loaded.provenance);
   return result;
 }
 

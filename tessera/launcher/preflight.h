@@ -16,6 +16,7 @@ namespace tessera {
 /// A configuration and all that was found in it, before any rank starts.
 struct Preflight {
   Config config;
+  Provenance provenance;  // of its values
   ParallelDims dims;
   std::optional<DataPlan> data;  // of token files that are there, if nothing else was wrong
   std::vector<Issue> issues;

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr int kProtocol = 3;                    // of the messages below
+constexpr int kProtocol = 4;                    // of the messages below
 constexpr std::chrono::seconds kAnswerTime{5};  // for a launcher to say that it is one
 constexpr std::chrono::seconds kVerdictSlack{5};
 constexpr std::chrono::milliseconds kAskAgain{500};
@@ -75,7 +75,7 @@ class Host {
   NodeAssignment run() {
     const Clock::time_point deadline =
         Clock::now() + std::chrono::seconds(request_.timeout_seconds);
-    while (workers() < request_.worker_num) {
+    while (workers() < request_.worker_num && !goes_with_fewer()) {
       if (Clock::now() >= deadline) give_up();
       std::vector<pollfd> wake = {{listener_, POLLIN, 0}};
       for (const Guest& guest : guests_) {
@@ -94,6 +94,16 @@ class Host {
     int sum = 0;
     for (const Joined& node : joined_) sum += node.workers;
     return sum;
+  }
+
+  // Enough are there, and for a while nobody else has come.
+  bool goes_with_fewer() {
+    if (workers() != waited_with_) {
+      waited_with_ = workers();
+      waits_since_ = Clock::now();
+    }
+    const bool enough = request_.least_workers > 0 && waited_with_ >= request_.least_workers;
+    return enough && Clock::now() - waits_since_ >= request_.heartbeat.timeout;
   }
 
   // Who connects is told what to sign, if anything, and has a moment to say who it is.
@@ -219,10 +229,14 @@ class Host {
     for (size_t i = 0; i < missing.size(); ++i) {
       report += (i == 0 ? " " : ", ") + std::to_string(missing[i]);
     }
-    for (Joined& node : joined_) {
-      if (node.connection) node.connection->send({{"error", report}});
-    }
+    tell_all({{"error", report}});
     throw CommError(report);
+  }
+
+  void tell_all(const json& message) {
+    for (Joined& node : joined_) {
+      if (node.connection) node.connection->send(message);
+    }
   }
 
   NodeAssignment assign() {
@@ -231,9 +245,17 @@ class Host {
       std::sort(joined_.begin(), joined_.end(),
                 [](const Joined& a, const Joined& b) { return a.node_rank < b.node_rank; });
     }
+    NodeAssignment result;
+    if (request_.least_workers > 0) {
+      try {
+        result.layout = request_.layout(workers());
+      } catch (const CommError& error) {
+        tell_all({{"error", error.what()}});
+        throw;
+      }
+    }
     ::close(listener_);
     listener_ = -1;
-    NodeAssignment result;
     result.job_id = job_id_.empty() ? new_job_id() : job_id_;
     result.generation = generation_ + 1;
     result.max_restarts = request_.max_restarts;
@@ -245,6 +267,9 @@ class Host {
         node.connection->send({{"first_rank", next},
                                {"job_id", result.job_id},
                                {"generation", result.generation},
+                               {"used", result.layout.used},
+                               {"overrides", result.layout.overrides},
+                               {"layout", result.layout.text},
                                {"max_restarts", result.max_restarts}});
         peers.push_back({std::move(*node.connection), "node " + std::to_string(i)});
       } else {
@@ -261,6 +286,8 @@ class Host {
   std::vector<Joined> joined_;
   std::vector<Guest> guests_;
   int refused_ = 0;
+  int waited_with_ = 0;  // workers, and since when they have been so many
+  Clock::time_point waits_since_{};
   std::string job_id_;      // of a run that starts again; empty: nobody was in one
   int64_t generation_ = 0;  // the last one of which somebody knows
 };
@@ -338,6 +365,13 @@ NodeAssignment join_once(const NodeRequest& request, const ReachOptions& options
   result.job_id = text_of(*answer, "job_id");
   result.generation = integer_of(*answer, "generation", 1);
   result.max_restarts = integer_of(*answer, "max_restarts", 0);
+  result.layout.used = integer_of(*answer, "used", 0);
+  result.layout.text = text_of(*answer, "layout");
+  if (const auto list = answer->find("overrides"); list != answer->end() && list->is_array()) {
+    for (const json& item : *list) {
+      if (item.is_string()) result.layout.overrides.push_back(item.get<std::string>());
+    }
+  }
   std::vector<NodePeer> peers;
   peers.push_back({std::move(connection), "node 0"});
   result.link = make_node_link(std::move(peers), false, request.heartbeat);

@@ -39,7 +39,9 @@ class Starts {
     }
     WorkerGroupOptions options = plan_.group;
     options.stays_for_others = place_.max_restarts > 0;
+    stepped_ = false;
     options.on_first_step = [this](int64_t first_step) {
+      stepped_ = true;
       limit_.finished_step();
       for (Restart& restart : restarts_) {
         if (restart.first_step != 0) continue;
@@ -55,7 +57,9 @@ class Starts {
     if (place_.max_restarts == 0 || !outcome.failure) return false;
     const bool may = outcome.user_signal == 0 && may_start_again(outcome.exit_code);
     if (!is_node_0()) return may && place_.link->await_verdict(kVerdictTime).value_or(true);
-    if (may) refusal = limit_.refusal(RestartLimit::Clock::now());
+    const bool at_once = !stepped_ && outcome.exit_code == static_cast<int>(ExitCode::kCheckpoint);
+    if (may && at_once) refusal = "a checkpoint that cannot be read now cannot be read then";
+    if (may && !at_once) refusal = limit_.refusal(RestartLimit::Clock::now());
     const bool again = may && refusal.empty();
     if (place_.link) place_.link->send_verdict(again);
     return again;
@@ -108,6 +112,7 @@ class Starts {
   NodeAssignment place_;
   RestartLimit limit_;
   std::vector<Restart> restarts_;
+  bool stepped_ = false;  // a step of this start is finished
 };
 
 }  // namespace

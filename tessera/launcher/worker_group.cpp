@@ -390,7 +390,7 @@ class Group {
 
 GroupOutcome run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
                               NodeLink* link) {
-  TESSERA_CHECK(!workers.empty());
+  TESSERA_CHECK(!workers.empty() || (link != nullptr && options.stays_for_others));
   return Group(workers, options, link).wait();
 }
 

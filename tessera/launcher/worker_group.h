@@ -81,11 +81,11 @@ struct GroupOutcome {
   int64_t reached = 0;  // the last step that a worker of this node had finished; 0: none, unknown
 };
 
-/// Starts the workers and waits for all of them. The exit code is 0 when all ended well; 128 + n
-/// after signal n of the user, which is forwarded once, while a second one kills; else that of the
-/// first worker that failed. A worker that lost a peer is
-/// not named, but the one to which the chain of waits leads (blame.h). When one fails all others
-/// end within settle + terminate. Throws ConfigError when a worker does not start.
+/// Starts the workers (none on a spare node, which waits for the others) and waits for all of them.
+/// The exit code is 0 when all ended well; 128 + n after signal n of the user, which is forwarded
+/// once, while a second one kills; else that of the first worker that failed. A worker that lost a
+/// peer is not named, but the one to which the chain of waits leads (blame.h). When one fails all
+/// others end within settle + terminate. Throws ConfigError when a worker does not start.
 GroupOutcome run_worker_group(const std::vector<Worker>& workers, const WorkerGroupOptions& options,
                               NodeLink* link = nullptr);
 

@@ -13,6 +13,7 @@ LoaderOptions loader_options(const Config& config, const ParallelDims& dims, con
   options.batch_degree = dims.batch();
   options.local_batch_size = plan.local_batch;
   options.micro_batches = plan.micro_batches;
+  options.batch = plan.effective_batch;
   options.balance_units = config.train_dataset.balance_enabled;
   options.cp_rank = dims.index_on(Axis::kCp, rank);
   options.cp_degree = dims.cp;

@@ -155,7 +155,7 @@ Plan make_plan(const Config& config, int64_t world, bool processes, std::optiona
   Plan plan;
   plan.model_type = config.model.model_type;
   plan.dims = derive_dims(config, world);
-  plan.batch = make_batch_plan(config.training, plan.dims);
+  plan.batch = make_batch_plan(config, plan.dims);
   plan.steps = config.training.steps;
   plan.seq_length = config.model.seq_length;
   plan.data = data ? std::move(*data) : plan_data(config, plan.batch);

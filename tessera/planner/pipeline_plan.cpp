@@ -76,7 +76,7 @@ std::string pipeline_svg(const Config& config, int64_t world) {
   if (dims.pp == 1) {
     throw ConfigError("parallelism.pipeline_parallel = 1: there is no pipeline to draw");
   }
-  const int64_t micro_batches = make_batch_plan(config.training, dims).micro_batches;
+  const int64_t micro_batches = make_batch_plan(config, dims).micro_batches;
   const PipelineSchedule schedule = proven_schedule(config, micro_batches);
   const Simulation simulation =
       simulate_layers(schedule, layers_by_virtual_stage(plan_stages(config, dims)));

@@ -49,7 +49,7 @@ void check_batch(Checker& check) {
   if (!check.dims_ok || !check.good({"training.local_batch_size", "training.global_batch_size"})) {
     return;
   }
-  const BatchPlan plan = make_batch_plan(t, check.dims);
+  const BatchPlan plan = make_batch_plan(check.config, check.dims);
   const int64_t smallest = plan.batch_ranks * plan.local_batch;
   const std::string product = "data parallel (" + std::to_string(plan.batch_ranks) +
                               ") x local_batch_size (" + std::to_string(plan.local_batch) + ")";
@@ -59,7 +59,21 @@ void check_batch(Checker& check) {
   if (t.max_consecutive_skipped_steps > 0 && !t.use_skip_step_on_nan) {
     check.no_effect("training.max_consecutive_skipped_steps");
   }
-  if (t.rampup_batch_size && !check_ramp(check, smallest, product)) return;
+  // Where the batch is kept the last places of an update may be padding, in whole micro-batches.
+  const bool kept = keeps_batch(check.config);
+  if (kept && t.global_batch_size % plan.local_batch != 0) {
+    check.error("training.global_batch_size",
+                "must be a multiple of local_batch_size (" + std::to_string(plan.local_batch) +
+                    ") with elastic.layouts",
+                std::to_string((t.global_batch_size / plan.local_batch + 1) * plan.local_batch));
+    return;
+  }
+  if (t.rampup_batch_size &&
+      !(kept ? check_ramp(check, plan.local_batch,
+                          "local_batch_size (" + std::to_string(plan.local_batch) + ")")
+             : check_ramp(check, smallest, product))) {
+    return;
+  }
   if (plan.micro_batches == 0) {
     const int64_t local = t.global_batch_size / plan.batch_ranks;
     check.error("training.global_batch_size",

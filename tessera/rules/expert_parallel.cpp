@@ -31,7 +31,7 @@ void check_expert_parallel(Checker& check) {
   if (m.is_moe() && m.moe_aux_loss_coeff > 0 &&
       m.moe_router_load_balancing_type == "global_aux_loss" && check.dims_ok &&
       check.good({"training.local_batch_size", "training.global_batch_size"})) {
-    const BatchPlan plan = make_batch_plan(check.config.training, check.dims);
+    const BatchPlan plan = make_batch_plan(check.config, check.dims);
     if (plan.micro_batches > 1) {
       check.error("model.moe_router_load_balancing_type",
                   "global_aux_loss needs one micro-batch a step (here " +

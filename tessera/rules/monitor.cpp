@@ -19,9 +19,34 @@ constexpr Elsewhere kElsewhere[] = {
     {"TopkBiasBalanceCallback", "model.moe_router_enable_expert_bias"},
 };
 
+// Keys of parallelism that a layout of elastic.layouts may have.
+constexpr std::string_view kLayoutKeys[] = {"tensor_parallel",   "context_parallel",
+                                            "pipeline_parallel", "pipeline_parallel_interleave_num",
+                                            "expert_parallel",   "data_parallel_shard"};
+
+void check_layouts(Checker& check) {
+  const auto& layouts = check.config.elastic.layouts;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    for (const auto& [key, degree] : layouts[i]) {
+      const auto say = [&, &key = key, degree = degree](const std::string& what) {
+        check.error_at("elastic.layouts", static_cast<int64_t>(i),
+                       key + ": " + std::to_string(degree), what);
+      };
+      if (std::ranges::find(kLayoutKeys, key) == std::end(kLayoutKeys)) {
+        say("is none of tensor_parallel, context_parallel, pipeline_parallel, "
+            "pipeline_parallel_interleave_num, expert_parallel, data_parallel_shard");
+      } else if (!(key == "data_parallel_shard" && degree == -1) &&
+                 (degree < 1 || degree > int64_t{1} << 20)) {
+        say("must be 1 to 1048576");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void check_monitors(Checker& check) {
+  check_layouts(check);
   const SpikeConfig& spike = check.config.elastic.spike;
   if (spike.factor != 0 && spike.factor <= 1) {
     check.error("elastic.spike.factor", "must be 0 or more than 1");

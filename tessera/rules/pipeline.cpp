@@ -101,7 +101,7 @@ void check_pipeline_parallel(Checker& check) {
   const ParallelismConfig& p = check.config.parallelism;
   const int64_t micro_batches =
       check.dims_ok && check.good({"training.local_batch_size", "training.global_batch_size"})
-          ? make_batch_plan(check.config.training, check.dims).micro_batches
+          ? make_batch_plan(check.config, check.dims).micro_batches
           : 0;
   check_reserved(check, micro_batches);
   if (!check.good({"parallelism.pipeline_parallel"})) return;

@@ -40,7 +40,8 @@ std::string Trainer::first_non_finite(const Sinks& sinks, const std::vector<Micr
   mesh_[Axis::kWorld].all_reduce({samples}).wait();
   std::string list;
   for (int64_t i = 0; i < samples.numel(); ++i) {
-    list += (i ? ", " : "") + std::to_string(samples[i].item<int64_t>());
+    const auto id = samples[i].item<int64_t>();
+    if (id >= 0) list += (list.empty() ? "" : ", ") + std::to_string(id);
   }
   return detail::concat("first on rank ", static_cast<int>(culprit), " (samples ", list, ")");
 }
@@ -59,7 +60,11 @@ void Trainer::skip_or_throw(const StepSums& sums, const Sinks& sinks,
       detail::concat("loss ", sums.loss, ", gradient norm ", std::sqrt(sums.squares), ", ", where));
 }
 
-void Trainer::skip_spike(double norm) { count_skipped(spikes_.text(norm)); }
+void Trainer::skip_spike(double norm) {
+  const bool wants_back = config_.elastic.spike.action == "rollback";
+  count_skipped(spikes_.text(norm) +
+                (wants_back ? "; no checkpoint is whole yet to go back to" : ""));
+}
 
 void Trainer::count_skipped(const std::string& what) {
   const TrainingConfig& t = config_.training;

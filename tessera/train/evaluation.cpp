@@ -20,7 +20,7 @@ namespace tessera {
 namespace {
 
 LoaderOptions options_of(const Config& config, const DeviceMesh& mesh) {
-  const BatchPlan plan = make_batch_plan(config.training, mesh.dims());
+  const BatchPlan plan = make_batch_plan(config, mesh.dims());
   LoaderOptions options = loader_options(config, mesh.dims(), plan, mesh.rank());
   options.may_be_short = true;
   options.next_tokens = false;
@@ -82,7 +82,7 @@ EvalMetrics Evaluation::run(PipelineRuntime& pipeline,
   const std::vector<int64_t>& sizes = set_.config.dataloader.sizes;
   if (sizes.size() > 1 && sizes[1] > 0) end = std::min(end, sizes[1]);
   if (config_.training.eval_iters > 0) {
-    end = std::min(end, config_.training.eval_iters * unit * options_.micro_batches);
+    end = std::min(end, config_.training.eval_iters * options_.effective_batch());
   }
   Sums own;
   for (int64_t place = 0, number = 0; place < end; ++number) {
@@ -114,10 +114,8 @@ EvalMetrics Evaluation::run(PipelineRuntime& pipeline,
 
 void Evaluation::add(PipelineRuntime& pipeline, int64_t place, int64_t micro_batches, int64_t end,
                      Sums& sums) const {
-  const UpdateSpan span{0, 0, place,
-                        micro_batches * options_.batch_degree * options_.local_batch_size};
-  std::vector<MicroBatch> batch = loader_.load(span);
-  leave_out_rows_after(end, span, batch);
+  const int64_t places = micro_batches * options_.batch_degree * options_.local_batch_size;
+  const std::vector<MicroBatch> batch = loader_.load({0, 0, place, std::min(places, end - place)});
   Sinks sinks;
   StepContext step;
   step.trains = false;
@@ -131,28 +129,6 @@ void Evaluation::add(PipelineRuntime& pipeline, int64_t place, int64_t micro_bat
   if (!set_.bytes_of_token) return;
   for (const MicroBatch& micro_batch : batch) {
     sums.bytes += counted_bytes(micro_batch, *set_.bytes_of_token);
-  }
-}
-
-// The last batch may want more samples than there are left: what the loader then reads again is
-// padding, which no label counts and no expert gets.
-void Evaluation::leave_out_rows_after(int64_t end, const UpdateSpan& span,
-                                      std::vector<MicroBatch>& batch) const {
-  const auto micro_batches = static_cast<int64_t>(batch.size());
-  for (int64_t j = 0; j < micro_batches; ++j) {
-    MicroBatch& b = batch[static_cast<size_t>(j)];
-    const int64_t unit = options_.batch_rank * micro_batches + j;
-    const int64_t first = span.place + unit * options_.local_batch_size;
-    const int64_t kept = std::clamp<int64_t>(end - first, 0, b.rows);
-    if (kept == b.rows) continue;
-    if (b.padded.empty()) b.padded.assign(b.input_ids.size(), 0);
-    for (size_t i = 0; i < b.input_ids.size(); ++i) {
-      if (b.row_of_token[i] < kept) continue;
-      b.unmasked_tokens -= b.loss_mask[i];
-      b.real_tokens -= b.padded[i] == 0 ? 1 : 0;
-      b.loss_mask[i] = 0;
-      b.padded[i] = 1;
-    }
   }
 }
 

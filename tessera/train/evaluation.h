@@ -47,11 +47,9 @@ class Evaluation {
     int64_t labels = 0;
     int64_t bytes = 0;
   };
-  /// Samples [place, place + micro_batches x unit), those at `end` and after it as padding.
+  /// Samples [place, place + micro_batches x unit), places from `end` on are padding.
   void add(PipelineRuntime& pipeline, int64_t place, int64_t micro_batches, int64_t end,
            Sums& sums) const;
-  void leave_out_rows_after(int64_t end, const UpdateSpan& span,
-                            std::vector<MicroBatch>& batch) const;
 
   Config config_;
   EvalSet set_;

@@ -46,7 +46,7 @@ int run_training(const Config& config, const RunOptions& options) {
 
   const std::shared_ptr<RankPage> page = options.worker ? RankPage::of_launcher() : nullptr;
   const ParallelDims dims = derive_dims(config, world_of(options));
-  const BatchPlan plan = make_batch_plan(config.training, dims);
+  const BatchPlan plan = make_batch_plan(config, dims);
   if (page) page->set_work(RankWork::kIndexes);
   const auto source = open_training_data(config);
   const DataSupply supply = data_supply(source->size(), batch_growth(config.training, plan),

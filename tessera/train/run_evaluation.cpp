@@ -23,7 +23,7 @@ std::vector<EvalMetrics> run_evaluation(const Config& config, const WorldOptions
     const DeviceMesh mesh(derive_dims(config, world.size()), world);
     const auto model = parallelize(config, mesh);
     load_weights(*model, config, mesh);
-    const BatchPlan plan = make_batch_plan(config.training, mesh.dims());
+    const BatchPlan plan = make_batch_plan(config, mesh.dims());
     PipelineRuntime pipeline(pipeline_options(config.parallelism, plan.micro_batches),
                              model->chunks, mesh[Axis::kPp], config.model.hidden_size,
                              scalar_type(config.model.compute_dtype));

@@ -56,7 +56,7 @@ Trainer::Trainer(Config config, const ProcessGroup& world, TrainerOptions option
     : config_(std::move(config)),
       options_(std::move(options)),
       mesh_(derive_dims(config_, world.size()), world),
-      plan_(make_batch_plan(config_.training, mesh_.dims())),
+      plan_(make_batch_plan(config_, mesh_.dims())),
       model_(parallelize(config_, mesh_)),
       spikes_(config_.elastic.spike) {
   begin(RankWork::kBuilds);

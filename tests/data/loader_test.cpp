@@ -84,6 +84,43 @@ TEST(Loader, TheLayoutOnlyDecidesWhoReadsWhat) {
   }
 }
 
+// Eleven samples on any number of ranks: each once, the rest padding that counts nowhere.
+TEST(Loader, ABatchThatDoesNotDivideIsFilledWithPadding) {
+  const auto source = std::make_shared<const Counting>(50, 10);
+  for (const int64_t degree : {1, 2, 3, 4, 7, 11, 13}) {
+    for (const bool balanced : {false, true}) {
+      LoaderOptions options = layout(degree, 1, (11 + degree - 1) / degree);
+      options.batch = 11;
+      options.balance_units = balanced;
+      Ids seen;
+      int64_t labels = 0, real = 0;
+      for (const auto& rank : all_ranks(source, options, 1)) {
+        EXPECT_EQ(static_cast<int64_t>(rank.size()), options.micro_batches);
+        for (const MicroBatch& batch : rank) {
+          EXPECT_EQ(batch.input_ids.size(), 10u);
+          labels += batch.unmasked_tokens;
+          real += batch.real_tokens;
+          if (batch.sample_ids[0] >= 0) {
+            seen.push_back(batch.sample_ids[0]);
+            EXPECT_EQ(batch.real_tokens, 10);
+          } else {
+            EXPECT_EQ(batch.real_tokens, 0);
+            EXPECT_EQ(batch.unmasked_tokens, 0);
+            EXPECT_EQ(batch.padded, std::vector<uint8_t>(10, 1));
+          }
+        }
+      }
+      std::ranges::sort(seen);
+      Ids expected(11);
+      std::iota(expected.begin(), expected.end(), 11);
+      EXPECT_EQ(seen, expected) << degree;
+      EXPECT_EQ(labels, 110) << degree;
+      EXPECT_EQ(real, 110) << degree;
+      EXPECT_EQ(Loader(source, options).step_samples(1), expected);
+    }
+  }
+}
+
 TEST(Loader, WithoutDropRemainderPassesFollowOnEachOther) {
   LoaderOptions options = layout(1, 8, 1);
   options.drop_remainder = false;

@@ -18,7 +18,7 @@ const Set kBalanced = {"train_dataset.balance_enabled=true", local_batch(1), "tr
 std::vector<std::vector<int64_t>> ids_of_ranks(const Config& config, int64_t ranks, int64_t step) {
   std::vector<std::vector<int64_t>> all;
   const ParallelDims dims = derive_dims(config, ranks);
-  const BatchPlan plan = make_batch_plan(config.training, dims);
+  const BatchPlan plan = make_batch_plan(config, dims);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const Loader loader(open_training_data(config), loader_options(config, dims, plan, rank));
     auto& ids = all.emplace_back();

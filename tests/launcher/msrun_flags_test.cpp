@@ -75,6 +75,23 @@ TEST(MsrunFlags, LocalWorkersFollowAFewWorkers) {
   EXPECT_EQ(parse({"--worker_num=16"}).local_worker_num, 8);
 }
 
+TEST(MsrunFlags, NodesFromTo) {
+  const std::vector<std::string> four = {"--worker_num=8", "--local_worker_num=2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), four.begin(), four.end());
+    return more;
+  };
+  const MsrunFlags flags = parse(with({"--nnodes=2:4", "--max_restarts=1"}));
+  EXPECT_EQ(flags.least_nodes, 2);
+  EXPECT_EQ(parse(with({"--nnodes=4"})).least_nodes, 0);
+  EXPECT_THAT(refusal(with({"--nnodes=2:4"})), HasSubstr("needs --max_restarts"));
+  EXPECT_THAT(refusal(with({"--nnodes=2:3"})), HasSubstr("are not the 8 of --worker_num"));
+  for (const char* wrong :
+       {"--nnodes=0:4", "--nnodes=5:4", "--nnodes=a", "--nnodes=1:", "--nnodes=:4"}) {
+    EXPECT_THAT(refusal(with({wrong})), HasSubstr("must be N or MIN:MAX")) << wrong;
+  }
+}
+
 TEST(MsrunFlags, TheLastOfTwoCounts) {
   EXPECT_EQ(parse({"--worker_num=2", "--worker_num=4"}).worker_num, 4);
 }

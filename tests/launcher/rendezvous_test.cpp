@@ -75,6 +75,46 @@ std::optional<WorkerFailure> wait_for_failure(NodeLink& link) {
   return std::nullopt;
 }
 
+// Two of three nodes, after nobody else has come for a while: node 0 says the layout for both.
+TEST(Rendezvous, EnoughNodesGoWithoutTheOthers) {
+  const int port = free_port();
+  const auto elastic = [&](int node_rank) {
+    NodeRequest request = node(port, 6, 2, node_rank);
+    request.least_workers = 4;
+    request.max_restarts = 1;
+    request.heartbeat.timeout = std::chrono::milliseconds(300);
+    request.layout = [](int present) {
+      return StartLayout{present - 1, {"parallelism.data_parallel_shard=3"}, "dp_shard 3"};
+    };
+    return request;
+  };
+  auto two = launch(elastic(2));
+  auto zero = launch(elastic(0));
+  const NodeAssignment a = zero.get(), b = two.get();
+  EXPECT_EQ(a.first_rank, 0);
+  EXPECT_EQ(b.first_rank, 2);
+  for (const NodeAssignment* place : {&a, &b}) {
+    EXPECT_EQ(place->layout.used, 3);
+    EXPECT_EQ(place->layout.text, "dp_shard 3");
+    EXPECT_EQ(place->layout.overrides,
+              std::vector<std::string>{"parallelism.data_parallel_shard=3"});
+  }
+}
+
+TEST(Rendezvous, WithoutALayoutAllNodesAreToldWhy) {
+  const int port = free_port();
+  NodeRequest zero = node(port, 6, 2, 0), one = node(port, 6, 2, 1);
+  zero.least_workers = 4;
+  zero.heartbeat.timeout = std::chrono::milliseconds(300);
+  zero.layout = [](int present) -> StartLayout {
+    throw CommError(std::to_string(present) + " workers are too few");
+  };
+  auto b = launch(one);
+  auto a = launch(zero);
+  EXPECT_EQ(message_of<CommError>(a), "4 workers are too few");
+  EXPECT_THAT(message_of<CommError>(b), HasSubstr("4 workers are too few"));
+}
+
 TEST(Rendezvous, GivenNodeRanksInAnyOrder) {
   const int port = free_port();
   auto two = launch(node(port, 6, 2, 2));

@@ -51,6 +51,13 @@ class RunStarts : public testing::Test {
   std::string said_;
 };
 
+// It would be the same checkpoint again.
+TEST_F(RunStarts, ACheckpointThatCannotBeReadEndsTheRun) {
+  EXPECT_EQ(run("exit 4", 5), 4);
+  EXPECT_EQ(starts_, 1);
+  EXPECT_THAT(said_, HasSubstr("a checkpoint that cannot be read now cannot be read then"));
+}
+
 TEST_F(RunStarts, ALostWorkerIsStartedAgainWithAllOthers) {
   EXPECT_EQ(
       run("echo $START >> $DIR/starts$RANK; echo $TOLD > $DIR/told; if [ $START -lt 3 ]; then "
@@ -76,9 +83,9 @@ TEST_F(RunStarts, WithoutTheFlagNothingStartsAgain) {
 }
 
 TEST_F(RunStarts, ThreeInVainAreTheLast) {
-  EXPECT_EQ(run("[ $RANK = 0 ] && exit 4; exec sleep 10000", 100), 4);
+  EXPECT_EQ(run("[ $RANK = 0 ] && exit 1; exec sleep 10000", 100), 1);
   EXPECT_EQ(starts_, 4);
-  EXPECT_THAT(said_, AllOf(HasSubstr("error: rank 0 failed with exit code 4"),
+  EXPECT_THAT(said_, AllOf(HasSubstr("error: rank 0 failed with exit code 1"),
                            HasSubstr("3 times without a finished step"), HasSubstr("3 restarts:")));
 }
 

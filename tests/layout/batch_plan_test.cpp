@@ -5,14 +5,15 @@
 namespace tessera {
 namespace {
 
-BatchPlan plan(int64_t dp, int64_t local, int64_t global) {
-  TrainingConfig training;
-  training.local_batch_size = local;
-  training.global_batch_size = global;
+BatchPlan plan(int64_t dp, int64_t local, int64_t global, bool keeps_batch = false) {
+  Config config;
+  config.training.local_batch_size = local;
+  config.training.global_batch_size = global;
+  if (keeps_batch) config.elastic.layouts = {{}};
   ParallelDims dims;
   dims.world = dp;
   dims.dp_shard = dp;
-  return make_batch_plan(training, dims);
+  return make_batch_plan(config, dims);
 }
 
 TEST(BatchPlan, MicroBatchesAreRoundedDown) {
@@ -22,6 +23,17 @@ TEST(BatchPlan, MicroBatchesAreRoundedDown) {
   EXPECT_EQ(plan(4, 1, 10).effective_batch, 8);
   EXPECT_EQ(plan(3, 2, 12).effective_batch, 12);
   EXPECT_EQ(plan(8, 2, 8).micro_batches, 0);
+}
+
+TEST(BatchPlan, ABatchThatIsKeptIsRoundedUpToWholeMicroBatches) {
+  for (const int64_t dp : {1, 2, 3, 5, 7, 8, 13}) {
+    const BatchPlan kept = plan(dp, 2, 12, true);
+    EXPECT_EQ(kept.effective_batch, 12) << dp;
+    EXPECT_GE(kept.micro_batches * dp * 2, 12) << dp;
+    EXPECT_LT((kept.micro_batches - 1) * dp * 2, 12) << dp;
+    EXPECT_EQ(with_batch(kept, 8).effective_batch, 8) << dp;
+    EXPECT_GE(with_batch(kept, 8).micro_batches * dp * 2, 8) << dp;
+  }
 }
 
 }  // namespace

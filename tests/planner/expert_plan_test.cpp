@@ -27,7 +27,7 @@ Config eight_experts(int64_t ep, int64_t node, int64_t k) {
 
 std::optional<ExpertPlan> plan(const Config& config, int64_t world) {
   const ParallelDims dims = derive_dims(config, world);
-  const BatchPlan batch = make_batch_plan(config.training, dims);
+  const BatchPlan batch = make_batch_plan(config, dims);
   StagePlan stage;
   stage.chunks.push_back({0, 0, 2, true, true, 0});
   return plan_experts(config, dims, batch, {stage});

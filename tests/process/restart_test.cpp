@@ -77,6 +77,30 @@ TEST_F(RestartedTraining, KilledTwiceItHasTheLossesOfTheUndisturbedRun) {
   }
 }
 
+// Three nodes of one worker each; the launcher of the last one is killed and does not come back.
+TEST_F(RestartedTraining, WithANodeLessItGoesOnWithTheSameLosses) {
+  const std::string flags =
+      " --local_worker_num=1 --nnodes=2:3 --max_restarts=5 --heartbeat_timeout=2 --log_dir=logs";
+  const auto node = [&](const std::string& rank) {
+    return msrun("--node_rank=" + rank + flags, "out", kLongRun, 3) + kSaves;
+  };
+  const CommandResult result =
+      sh("steps() { grep -cs '\"loss\"' out/metrics.jsonl || true; }; " + node("1") +
+         " >one 2>&1 & " + node("2") + " >two 2>&1 & last=$!; " +
+         "(until [ \"$(steps)\" -ge 25 ]; do sleep 0.01; done; kill -KILL $last) & " + node("0"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("2 of 3 workers run: dp_shard 2"));
+  const CommandResult calm = sh("tessera train --ranks 3" + arguments("calm", kLongRun, 3) +
+                                " --set 'elastic.layouts=[{}]'");
+  ASSERT_EQ(calm.code, 0) << calm.err;
+  const std::vector<Step> expected = steps_of("calm"), got = steps_of("out");
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i].loss, expected[i].loss, 1e-10 * expected[i].loss) << "step " << i + 1;
+    ASSERT_NEAR(got[i].grad_norm, expected[i].grad_norm, 1e-9 * expected[i].grad_norm) << i + 1;
+  }
+}
+
 // A block of the newest checkpoint is damaged while nobody runs.
 TEST_F(RestartedTraining, ADamagedCheckpointFallsBackToTheOneBefore) {
   const CommandResult result = run_with(

@@ -261,6 +261,30 @@ struct Codec<std::map<std::string, std::vector<std::string>>> {
 };
 
 template <>
+struct Codec<std::map<std::string, int64_t>> {
+  using Type = std::map<std::string, int64_t>;
+  static std::string name() { return "dict of int"; }
+  static Wrong read(const Value& value, Type& out) {
+    if (value.kind != Value::Kind::kMap) return must_be(name(), value);
+    Type entries;
+    for (const Value::Entry& entry : value.entries) {
+      if (Wrong wrong = Codec<int64_t>::read(entry.value, entries[entry.key])) {
+        return entry.key + " " + *wrong;
+      }
+    }
+    out = std::move(entries);
+    return std::nullopt;
+  }
+  static std::string write(const Type& value) {
+    std::string out = "{";
+    for (const auto& [key, number] : value) {
+      out += (out.size() > 1 ? ", " : "") + write_string(key) + ": " + std::to_string(number);
+    }
+    return out + "}";
+  }
+};
+
+template <>
 struct Codec<LayersPerStage> {
   using Type = LayersPerStage;
   static std::string name() { return "auto or list of str"; }

@@ -107,6 +107,7 @@ template const FieldType& field_type<std::optional<std::vector<int64_t>>>();
 template const FieldType& field_type<std::vector<int64_t>>();
 template const FieldType& field_type<std::vector<double>>();
 template const FieldType& field_type<StringList>();
+template const FieldType& field_type<std::vector<std::map<std::string, int64_t>>>();
 template const FieldType& field_type<std::vector<NewtonSchulzTriple>>();
 template const FieldType& field_type<std::vector<CallbackConfig>>();
 template const FieldType& field_type<std::vector<InitStdRule>>();

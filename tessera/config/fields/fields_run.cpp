@@ -80,6 +80,13 @@ std::vector<Field> run_fields() {
                     "Global batches of an evaluation of each set; 0: the whole set.")
           .at_least(0),
 
+      TESSERA_FIELD(elastic.layouts, kHonoured,
+                    "Layouts of a run with fewer ranks, in order of preference, where the file's "
+                    "own does not go: a list of dicts of tensor_parallel, context_parallel, "
+                    "pipeline_parallel, pipeline_parallel_interleave_num, expert_parallel and "
+                    "data_parallel_shard; a key that is left out stays. With it (`[{}]`: none but "
+                    "the file's own) an update has exactly global_batch_size samples on every "
+                    "layout, and the last micro-batches may be padding."),
       TESSERA_FIELD(elastic.spike.factor, kHonoured,
                     "A step whose gradient norm exceeds so many times the median of the last "
                     "`window` norms updates nothing; 0: none does.")

@@ -14,9 +14,8 @@ struct Part {
 
 const std::vector<Part>& parts() {
   static const std::vector<Part> all = {
-      {"state in memory and other numbers of ranks",
-       {"elastic.snapshot_interval", "elastic.snapshot_path", "elastic.layouts",
-        "elastic.join_interval"}},
+      {"state in memory", {"elastic.snapshot_interval", "elastic.snapshot_path"}},
+      {"ranks that join while a run goes on", {"elastic.join_interval"}},
       {"optimizer states on the host", {"optimizer.swap"}},
       {"OrderedIndexDataLoader",
        {"train_dataset.dataloader.data_path", "train_dataset.dataloader.sequence_length",

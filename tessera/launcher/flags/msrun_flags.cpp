@@ -19,6 +19,7 @@ constexpr int kLastPort = 65535;
 // As text where the reference takes more than one type.
 struct RawFlags {
   std::optional<int64_t> local_worker_num;
+  std::string nnodes;
   std::string join = "False";
   std::string tail_worker_log;
   std::optional<int64_t> sim_level;
@@ -54,6 +55,10 @@ std::vector<Flag> flags_of(MsrunFlags& flags, RawFlags& raw) {
        .help = "this node; -1: by the order of arrival",
        .target = &flags.node_rank,
        .least = -1},
+      {.name = "--nnodes",
+       .value = "MIN:MAX",
+       .help = "goes on with MIN nodes of the MAX (worker_num / local_worker_num) that it is for",
+       .target = &raw.nnodes},
       {.name = "--log_dir",
        .value = "FOLDER",
        .help = "folder of worker_<rank>.log, made if missing",
@@ -143,6 +148,35 @@ std::vector<int> parse_tail(const std::string& value, int local_workers, std::st
   return result;
 }
 
+// "2:4", or "4" for exactly so many.
+void parse_nodes(const std::string& value, MsrunFlags& flags, std::string& problems) {
+  const size_t colon = value.find(':');
+  const auto number = [&](const std::string& text, int& out) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, out);
+    return error == std::errc() && stop == end && out >= 1;
+  };
+  int least = 0, most = 0;
+  if (!number(value.substr(0, colon), least) ||
+      !number(colon == std::string::npos ? value : value.substr(colon + 1), most) || least > most) {
+    problems += "\n--nnodes=" + value + ": must be N or MIN:MAX, as 2:4";
+    return;
+  }
+  if (int64_t{most} * flags.local_worker_num != flags.worker_num) {
+    problems += "\n--nnodes=" + value + ": " + std::to_string(most) + " nodes of " +
+                std::to_string(flags.local_worker_num) + " workers are not the " +
+                std::to_string(flags.worker_num) + " of --worker_num";
+    return;
+  }
+  if (least == most) return;  // all of them
+  if (flags.max_restarts == 0) {
+    problems += "\n--nnodes=" + value +
+                " needs --max_restarts: a run goes on with fewer nodes by "
+                "starting again";
+  }
+  flags.least_nodes = least;
+}
+
 void check(const MsrunFlags& flags, const RawFlags& raw, std::string& problems) {
   const auto refuse = [&](const std::string& flag, const auto& value, const std::string& rule) {
     std::ostringstream text;
@@ -211,6 +245,7 @@ MsrunFlags parse_msrun(const std::vector<std::string>& arguments, const std::str
   if (!raw.tail_worker_log.empty()) {
     flags.tail_worker_log = parse_tail(raw.tail_worker_log, flags.local_worker_num, problems);
   }
+  if (!raw.nnodes.empty()) parse_nodes(raw.nnodes, flags, problems);
   if (!raw.rank_table_file.empty()) flags.no_effect.push_back("--rank_table_file");
   check(flags, raw, problems);
   if (!problems.empty()) throw ConfigError(program + ": the flags are wrong" + problems);

@@ -13,6 +13,7 @@ struct MsrunFlags {
   std::string master_addr = "127.0.0.1";
   int master_port = 8118;
   int node_rank = -1;
+  int least_nodes = 0;  // --nnodes=MIN:MAX; 0: all nodes must be there
   std::string log_dir = ".";
   bool join = false;
   int cluster_time_out = 600;  // seconds

@@ -2,91 +2,56 @@
 
 #include <fmt/format.h>
 
-#include <map>
-#include <optional>
+#include <algorithm>
 
-#include "tessera/base/error.h"
 #include "tessera/planner/bytes_text.h"
-#include "tessera/planner/search/layout_space.h"
+#include "tessera/planner/search/fewer_ranks.h"
 #include "tessera/planner/seconds/seconds_text.h"
 #include "tessera/rules/derive.h"
 
 namespace tessera {
 namespace {
 
-// The fastest layout of exactly `world` ranks; none: nothing is legal and fits.
-std::optional<FoundLayout> fastest(const Config& config, const Machine& machine,
-                                   SearchOptions options, int64_t world) {
-  options.world = world;
-  options.list_legal = false;
-  try {
-    return search_layouts(config, machine, options).best.front();
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
-}
-
-int64_t value_of(const std::map<std::string, int64_t>& layout, const char* key, int64_t otherwise) {
-  const auto found = layout.find(key);
-  return found == layout.end() ? otherwise : found->second;
-}
-
-// A layout that the file lists, on all ranks that it can use.
-std::optional<FoundLayout> listed(const Config& config, const Machine& machine,
-                                  const SearchOptions& options, int64_t left) {
-  for (const auto& layout : config.elastic.layouts) {
-    LayoutChoice choice;
-    const ParallelismConfig& p = config.parallelism;
-    choice.tp = value_of(layout, "tensor_parallel", p.tensor_parallel);
-    choice.cp = value_of(layout, "context_parallel", p.context_parallel);
-    choice.pp = value_of(layout, "pipeline_parallel", p.pipeline_parallel);
-    choice.chunks =
-        value_of(layout, "pipeline_parallel_interleave_num", p.pipeline_parallel_interleave_num);
-    choice.ep = value_of(layout, "expert_parallel", p.expert_parallel);
-    choice.method = p.context_parallel_method;
-    choice.ulysses = p.ulysses_degree_in_cp.value_or(1);
-    choice.by_node = p.moe_token_dispatcher_type == "alltoall_deredundancy";
-    choice.reshard = p.reshard_after_forward_policy;
-    choice.local_batch = config.training.local_batch_size;
-    const int64_t inner = choice.tp * choice.cp * choice.pp;
-    const int64_t shard = value_of(layout, "data_parallel_shard", -1);
-    for (int64_t dp = left / inner; dp > 0; --dp) {
-      choice.world = dp * inner;
-      choice.dp_shard = shard == -1 ? dp : shard;
-      if (config.training.global_batch_size % (dp * choice.local_batch) != 0) continue;
-      Config made = found_config(config, choice, machine);
-      made.recompute = config.recompute;
-      if (!broken_rule(made, choice.world, options.provenance).empty()) continue;
-      FoundLayout found;
-      found.choice = choice;
-      found.seconds = plan_seconds(made, choice.world, machine, options.processes);
-      return found;
-    }
-  }
-  return std::nullopt;
+LayoutChoice choice_of(const Config& config, int64_t world) {
+  const ParallelismConfig& p = config.parallelism;
+  const ParallelDims dims = derive_dims(config, world);
+  LayoutChoice choice;
+  choice.world = world;
+  choice.tp = dims.tp;
+  choice.cp = dims.cp;
+  choice.pp = dims.pp;
+  choice.ep = dims.ep;
+  choice.dp_shard = dims.dp_shard;
+  choice.chunks = p.pipeline_parallel_interleave_num;
+  choice.method = p.context_parallel_method;
+  choice.ulysses = p.ulysses_degree_in_cp.value_or(1);
+  choice.by_node = p.moe_token_dispatcher_type == "alltoall_deredundancy";
+  choice.reshard = p.reshard_after_forward_policy;
+  choice.local_batch = config.training.local_batch_size;
+  return choice;
 }
 
 }  // namespace
 
 std::vector<ElasticStep> plan_elastic(const Config& config, const Machine& machine,
                                       const SearchOptions& options, int64_t least) {
-  std::map<int64_t, std::optional<FoundLayout>> by_world;
+  Config elastic = config;
+  if (elastic.elastic.layouts.empty()) elastic.elastic.layouts = {{}};  // so the batch is kept
+  const auto fits = [&](const Config& made, int64_t used) {
+    const double limit = memory_limit(machine, options, used);
+    return limit <= 0 || peak_memory(made, used, options.processes) <= limit;
+  };
   std::vector<ElasticStep> steps;
   for (int64_t left = options.world; left >= std::max<int64_t>(1, least); --left) {
     ElasticStep step;
     step.left = left;
-    if (const auto from_list = listed(config, machine, options, left)) {
-      step.used = from_list->choice.world;
-      step.listed = true;
-      step.found = *from_list;
-    }
-    for (int64_t world = left; world > 0 && step.used == 0 && config.elastic.layouts.empty();
-         --world) {
-      const auto [entry, is_new] = by_world.try_emplace(world);
-      if (is_new) entry->second = fastest(config, machine, options, world);
-      if (!entry->second) continue;
-      step.used = world;
-      step.found = *entry->second;
+    if (const auto layout =
+            layout_of_fewer(elastic, options.world, left, options.provenance, fits)) {
+      step.used = layout->used;
+      step.listed = layout->listed;
+      step.found.choice = choice_of(layout->config, layout->used);
+      step.found.seconds = plan_seconds(layout->config, layout->used, machine, options.processes);
+      step.found.memory = peak_memory(layout->config, layout->used, options.processes);
     }
     steps.push_back(step);
   }

@@ -15,8 +15,8 @@ struct ElasticStep {
   FoundLayout found;
 };
 
-/// For N, N-1, ... `least` ranks: the first of elastic.layouts that fits where the file has any,
-/// else the fastest layout of at most so many ranks.
+/// For N, N-1, ... `least` ranks: the layout that the run would go on with (layout_of_fewer). The
+/// file must be legal at N ranks; throws ConfigError.
 std::vector<ElasticStep> plan_elastic(const Config& config, const Machine& machine,
                                       const SearchOptions& options, int64_t least);
 

@@ -42,36 +42,6 @@ double head_layers(const ModelConfig& model, const std::vector<ModelUnit>& units
   return head * static_cast<double>(model.num_hidden_layers) / std::max(1.0, layers);
 }
 
-// The rank with most of stages that may have it: the first two, the last two, and the one with
-// most layers.
-double peak_memory(const Config& config, const std::vector<ModelUnit>& units, int64_t world,
-                   bool processes) {
-  const ParallelDims dims = derive_dims(config, world);
-  const BatchPlan batch = make_batch_plan(config.training, dims);
-  const std::vector<StageUnits> stages = assign_units(units, plan_stages(config, dims));
-  const PipelineSchedule schedule =
-      make_schedule(pipeline_options(config.parallelism, batch.micro_batches));
-  int64_t most = 0;
-  for (int64_t pp = 1; pp < dims.pp; ++pp) {
-    if (stages[static_cast<size_t>(pp)].units.size() >
-        stages[static_cast<size_t>(most)].units.size()) {
-      most = pp;
-    }
-  }
-  std::vector<int64_t> looked_at = {0, 1, dims.pp - 2, dims.pp - 1, most};
-  std::ranges::sort(looked_at);
-  looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
-  double peak = 0.0;
-  for (const int64_t pp : looked_at) {
-    if (pp < 0 || pp >= dims.pp) continue;
-    const MemoryPlan plan =
-        plan_memory(config, dims, batch, schedule, stages[static_cast<size_t>(pp)],
-                    pp * (world / dims.pp), processes);
-    peak = std::max(peak, static_cast<double>(plan.peak));
-  }
-  return peak;
-}
-
 // A node of the tree of choices, the least promising parts of which are never opened.
 struct Node {
   double bound = 0.0;
@@ -88,9 +58,7 @@ class Search {
       : config_(config),
         machine_(machine),
         options_(options),
-        limit_(options.memory > 0 ? options.memory
-               : machine.devices  ? machine.memory
-                                  : machine.memory / static_cast<double>(options.world)),
+        limit_(memory_limit(machine, options, options.world)),
         units_(model_units(config.model)),
         head_(head_layers(config.model, units_)),
         space_(config, options.world, machine.node_ranks, options.provenance),
@@ -381,6 +349,45 @@ class Search {
 };
 
 }  // namespace
+
+// The rank with most of stages that may have it: the first two, the last two, and the one with
+// most layers.
+double peak_memory(const Config& config, int64_t world, bool processes) {
+  return peak_memory(config, model_units(config.model), world, processes);
+}
+
+double peak_memory(const Config& config, const std::vector<ModelUnit>& units, int64_t world,
+                   bool processes) {
+  const ParallelDims dims = derive_dims(config, world);
+  const BatchPlan batch = make_batch_plan(config, dims);
+  const std::vector<StageUnits> stages = assign_units(units, plan_stages(config, dims));
+  const PipelineSchedule schedule =
+      make_schedule(pipeline_options(config.parallelism, batch.micro_batches));
+  int64_t most = 0;
+  for (int64_t pp = 1; pp < dims.pp; ++pp) {
+    if (stages[static_cast<size_t>(pp)].units.size() >
+        stages[static_cast<size_t>(most)].units.size()) {
+      most = pp;
+    }
+  }
+  std::vector<int64_t> looked_at = {0, 1, dims.pp - 2, dims.pp - 1, most};
+  std::ranges::sort(looked_at);
+  looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
+  double peak = 0.0;
+  for (const int64_t pp : looked_at) {
+    if (pp < 0 || pp >= dims.pp) continue;
+    const MemoryPlan plan =
+        plan_memory(config, dims, batch, schedule, stages[static_cast<size_t>(pp)],
+                    pp * (world / dims.pp), processes);
+    peak = std::max(peak, static_cast<double>(plan.peak));
+  }
+  return peak;
+}
+
+double memory_limit(const Machine& machine, const SearchOptions& options, int64_t world) {
+  if (options.memory > 0) return options.memory;
+  return machine.devices ? machine.memory : machine.memory / static_cast<double>(world);
+}
 
 SearchResult search_layouts(const Config& config, const Machine& machine,
                             const SearchOptions& options) {

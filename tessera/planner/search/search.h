@@ -9,6 +9,7 @@
 #include "tessera/config/config.h"
 #include "tessera/config/issue.h"
 #include "tessera/planner/machine/machine.h"
+#include "tessera/planner/model_units.h"
 #include "tessera/planner/search/layout_choice.h"
 #include "tessera/planner/seconds/seconds_plan.h"
 
@@ -46,6 +47,15 @@ struct SearchResult {
   int64_t planned = 0;              // in full
   std::vector<LayoutChoice> legal;  // with list_legal
 };
+
+/// Bytes of the rank that needs most.
+double peak_memory(const Config& config, int64_t world, bool processes);
+/// The same; `units` are model_units(config.model).
+double peak_memory(const Config& config, const std::vector<ModelUnit>& units, int64_t world,
+                   bool processes);
+
+/// Bytes that a rank of `world` may use, by the options, else by the machine.
+double memory_limit(const Machine& machine, const SearchOptions& options, int64_t world);
 
 /// Throws ConfigError when there is no legal layout that fits: with the rule or the memory in the
 /// way and the smallest change that helps.

@@ -36,7 +36,7 @@ SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& mac
 SecondsPlan plan_seconds(const Config& config, int64_t world, const Machine& machine,
                          bool processes, const std::vector<ModelUnit>& units) {
   const ParallelDims dims = derive_dims(config, world);
-  const BatchPlan batch = make_batch_plan(config.training, dims);
+  const BatchPlan batch = make_batch_plan(config, dims);
   const WorkSeconds seconds(machine, config, dims, processes);
   const std::vector<StageUnits> stages = assign_units(units, plan_stages(config, dims));
   const int64_t of_stage = world / dims.pp;

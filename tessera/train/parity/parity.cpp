@@ -177,11 +177,11 @@ ParityReport run_parity(const Config& original, const ParityOptions& options) {
   const int64_t steps = std::min(options.steps, config.training.steps);
   Config single = on_one_rank(config);
   const ParallelDims dims = derive_dims(config, options.ranks);
-  const BatchPlan plan = make_batch_plan(config.training, dims);
+  const BatchPlan plan = make_batch_plan(config, dims);
   if (config.model.moe_router_load_balancing_type == "global_aux_loss") {
     single.training.local_batch_size = plan.effective_batch;  // it is defined on one micro-batch
   }
-  const BatchPlan single_plan = make_batch_plan(single.training, derive_dims(single, 1));
+  const BatchPlan single_plan = make_batch_plan(single, derive_dims(single, 1));
   if (plan.effective_batch != single_plan.effective_batch) {
     throw ConfigError(detail::concat(
         "training.global_batch_size = ", config.training.global_batch_size,
