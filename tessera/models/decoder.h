@@ -18,6 +18,7 @@
 #include "tessera/nn/layer_context.h"
 #include "tessera/nn/norm.h"
 #include "tessera/nn/seams.h"
+#include "tessera/nn/streams/hyper_connection.h"
 
 namespace tessera {
 
@@ -38,6 +39,8 @@ struct Decoder {
   std::unique_ptr<LossHead> head;                     // or null
   std::unique_ptr<MtpLayer> mtp;                      // or null, beside the head
   double embedding_scale = 1.0;
+  int64_t streams = 1;                      // N: of the residual
+  std::unique_ptr<StreamHead> stream_head;  // in front of the norm where N is above 1, else null
   Rope rope;
   std::optional<Rope> window_rope;  // of layers with a window, where they have their own
 
@@ -51,16 +54,18 @@ struct Decoder {
   /// What every call needs and only the model knows: the rotary tables. Once per micro-batch.
   void prepare(LayerContext& context) const;
 
-  /// [T] ids -> [T, H].
+  /// [T] ids -> [T, N H].
   at::Tensor run_embedding(const LayerContext& context);
-  /// Final norm and loss: [T, H] -> scalar.
-  at::Tensor run_head(const at::Tensor& x_TH, const LayerContext& context);
+  /// End of the streams, final norm and loss: [T, N H] -> scalar.
+  at::Tensor run_head(const at::Tensor& x, const LayerContext& context);
 
   /// The embedding that multi-token prediction uses.
   Embedding& mtp_embedding();
-  /// State before the final norm [T, H] -> {the same, the loss of the tokens after the next
+  /// The state that the head and multi-token prediction see: [T, N H] -> [T, H], normed.
+  at::Tensor final_state(const at::Tensor& x) const;
+  /// Streams before their end [T, N H] -> {the same, the loss of the tokens after the next
   /// (weighted), losses of its layer}.
-  Tensors run_mtp(const at::Tensor& x_TH, const LayerContext& context);
+  Tensors run_mtp(const at::Tensor& x, const LayerContext& context);
 };
 
 /// Layers `layers` (indices in the whole model, ascending) of the model, with or without its ends.

@@ -46,14 +46,27 @@ Tensors DecoderLayer::feed(const at::Tensor& x_TH, const LayerContext& context) 
   return out;
 }
 
-Tensors DecoderLayer::run(const at::Tensor& x_TH, const LayerContext& context) {
-  const auto dropped = [&](const at::Tensor& y_TH, int64_t site) {
-    return dropout(y_TH, hidden_dropout, site, context);
-  };
-  const at::Tensor middle_TH = x_TH + dropped(attend(x_TH, context), attention_site(index));
-  Tensors out = feed(middle_TH, context);
-  out[0] = middle_TH + dropped(out[0], mlp_site(index));
+template <typename Branch>
+Tensors DecoderLayer::with_residual(const at::Tensor& x, const HyperConnection* streams,
+                                    int64_t site, const LayerContext& context,
+                                    const Branch& branch) const {
+  if (!streams) {
+    Tensors out = branch(x);
+    out[0] = x + dropout(out[0], hidden_dropout, site, context);
+    return out;
+  }
+  const HyperConnection::Site opened = streams->open(x);
+  Tensors out = branch(opened.collapsed_TH);
+  out[0] = streams->close(x, dropout(out[0], hidden_dropout, site, context), opened);
   return out;
+}
+
+Tensors DecoderLayer::run(const at::Tensor& x, const LayerContext& context) {
+  const at::Tensor middle =
+      with_residual(x, attention_streams.get(), attention_site(index), context,
+                    [&](const at::Tensor& x_TH) { return Tensors{attend(x_TH, context)}; })[0];
+  return with_residual(middle, mlp_streams.get(), mlp_site(index), context,
+                       [&](const at::Tensor& x_TH) { return feed(x_TH, context); });
 }
 
 std::vector<Weight*> DecoderLayer::weights() {
@@ -67,6 +80,10 @@ std::vector<Weight*> DecoderLayer::weights() {
   add_norm(before_mlp);
   for (Weight* weight : mlp->weights()) all.push_back(weight);
   add_norm(after_mlp);
+  for (HyperConnection* streams : {attention_streams.get(), mlp_streams.get()}) {
+    if (!streams) continue;
+    for (Weight* weight : streams->weights()) all.push_back(weight);
+  }
   return all;
 }
 

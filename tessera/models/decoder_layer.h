@@ -9,6 +9,7 @@
 #include "tessera/nn/attention/attention.h"
 #include "tessera/nn/mlp.h"
 #include "tessera/nn/module_calls.h"
+#include "tessera/nn/streams/hyper_connection.h"
 
 namespace tessera {
 
@@ -25,7 +26,9 @@ struct NormSeam {
 };
 
 /// x += dropout(after(attention(before(x)))); x += dropout(after(mlp(before(x)))). Which of the
-/// norms there are is the family's choice.
+/// norms there are is the family's choice. Where the residual has several streams (both
+/// hyper-connections are there), a branch reads one mixture of them and its result goes into all: x
+/// [T, N H] everywhere.
 struct DecoderLayer {
   DecoderLayer();
 
@@ -39,13 +42,16 @@ struct DecoderLayer {
   std::unique_ptr<FeedForward> mlp;
   NormSeam after_mlp{NormPlace::kAfterMlp};
 
+  std::unique_ptr<HyperConnection> attention_streams;  // or null, with the next
+  std::unique_ptr<HyperConnection> mlp_streams;
+
   ModuleCall attention_call;
   ModuleCall mlp_call;  // {[T, H]} -> {[T, H], losses}
 
   size_t losses() const { return mlp->losses(); }
 
-  /// [T, H] -> {[T, H], losses() scalars that belong to the objective}.
-  Tensors run(const at::Tensor& x_TH, const LayerContext& context);
+  /// [T, H] -> {[T, H], losses() scalars that belong to the objective}; [T, N H] with streams.
+  Tensors run(const at::Tensor& x, const LayerContext& context);
 
   std::vector<Weight*> weights();
   /// All sub-modules that can be addressed by name, outer before inner.
@@ -56,6 +62,11 @@ struct DecoderLayer {
   ModuleCall& first_of_mlp();
 
  private:
+  /// x and what `branch` makes of it, together: their sum, or as the streams are mixed. The
+  /// branch's first result is [T, H]; what else it has is passed on.
+  template <typename Branch>
+  Tensors with_residual(const at::Tensor& x, const HyperConnection* streams, int64_t site,
+                        const LayerContext& context, const Branch& branch) const;
   at::Tensor attend(const at::Tensor& x_TH, const LayerContext& context);
   Tensors feed(const at::Tensor& x_TH, const LayerContext& context);
 };

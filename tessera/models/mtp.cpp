@@ -11,8 +11,9 @@ Tensors MtpLayer::run(const at::Tensor& state_TH, const at::Tensor& embedded_TH,
                       const LayerContext& shifted) {
   const at::Tensor both_T2H =
       at::cat({embedding_norm->forward(embedded_TH), hidden_norm->forward(state_TH)}, 1);
-  Tensors out = layer->run(projection->forward(both_T2H, shifted), shifted);
-  out[0] = norm->forward(out[0]);
+  const at::Tensor x_TH = projection->forward(both_T2H, shifted);
+  Tensors out = layer->run(streams == 1 ? x_TH : as_streams(x_TH, streams), shifted);
+  out[0] = norm->forward(stream_head ? stream_head->forward(out[0]) : out[0]);
   return out;
 }
 
@@ -20,6 +21,9 @@ std::vector<Weight*> MtpLayer::weights() {
   std::vector<Weight*> all{&embedding_norm->weight, &hidden_norm->weight};
   for (Weight* weight : projection->weights()) all.push_back(weight);
   for (Weight* weight : layer->weights()) all.push_back(weight);
+  if (stream_head) {
+    for (Weight* weight : stream_head->weights()) all.push_back(weight);
+  }
   all.push_back(&norm->weight);
   if (own_embedding) all.push_back(&own_embedding->weight);
   return all;

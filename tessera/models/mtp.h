@@ -14,6 +14,7 @@
 #include "tessera/models/weight_factory.h"
 #include "tessera/nn/norm.h"
 #include "tessera/nn/seams.h"
+#include "tessera/nn/streams/hyper_connection.h"
 
 namespace tessera {
 
@@ -22,6 +23,8 @@ struct MtpLayer {
   std::unique_ptr<Norm> hidden_norm;
   std::unique_ptr<Linear> projection;  // [H, 2 H]: embedding, then state
   std::unique_ptr<DecoderLayer> layer;
+  int64_t streams = 1;                       // of the residual in `layer`
+  std::unique_ptr<StreamHead> stream_head;   // their end, or null with one stream
   std::unique_ptr<Norm> norm;                // before the model's own head
   std::unique_ptr<Embedding> own_embedding;  // where the model's embedding is elsewhere, else null
 

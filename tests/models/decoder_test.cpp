@@ -60,7 +60,7 @@ TEST_P(DecoderCase, FirstLossAndGradientsEqualTheReference) {
   const ReferenceCase reference = open_case(GetParam());
   const auto decoder = build_decoder(reference.model, all_layers(reference.model), true, true);
   const std::vector<Weight*> weights = bind_case_weights(*decoder, reference);
-  auto context = first_batch(reference);
+  auto context = global_batch(reference, 0);
   decoder->prepare(context);
   at::Tensor x = decoder->run_embedding(context);
   for (const auto& layer : decoder->layers) x = layer->run(x, context)[0];
@@ -95,7 +95,7 @@ TEST_P(DecoderCase, UnitsInTheirOwnGraphsGiveTheSame) {
   };
 
   double loss_sum = 0;
-  const auto batch = first_batch(reference);
+  const auto batch = global_batch(reference, 0);
   for (int64_t row = 0; row < batch.rows; row += 2) {
     LayerContext context = rows_of(batch, row, row + 2);
     decoder->prepare(context);

@@ -99,26 +99,22 @@ at::Tensor objective(Decoder& decoder, const LayerContext& context) {
   return decoder.run_head(out[0], context) + out[1];
 }
 
-class Mtp : public testing::TestWithParam<bool> {};
-
-TEST_P(Mtp, GradientsByDifferences) {
-  const ModelConfig model = tiny_model(GetParam());
-  const auto decoder = build_decoder(model, {0, 1}, true, true);
-  const std::vector<Weight*> weights = bind(*decoder);
+void expect_gradients_by_differences(Decoder& decoder) {
+  const std::vector<Weight*> weights = bind(decoder);
   auto context = batch_of(2, 5);
-  decoder->prepare(context);
+  decoder.prepare(context);
   std::vector<at::Tensor> values;
   for (const Weight* weight : weights) values.push_back(weight->value);
-  const auto gradients = torch::autograd::grad({objective(*decoder, context)}, values);
+  const auto gradients = torch::autograd::grad({objective(decoder, context)}, values);
 
   const at::NoGradGuard no_grad;
   constexpr double kStep = 1e-6;
   const auto along = [&](const at::Tensor& value, const at::Tensor& direction) {
     const at::Tensor kept = value.clone();
     value.copy_(kept + direction * kStep);
-    const double above = objective(*decoder, context).item<double>();
+    const double above = objective(decoder, context).item<double>();
     value.copy_(kept - direction * kStep);
-    const double below = objective(*decoder, context).item<double>();
+    const double below = objective(decoder, context).item<double>();
     value.copy_(kept);
     return (above - below) / (2 * kStep);
   };
@@ -130,6 +126,57 @@ TEST_P(Mtp, GradientsByDifferences) {
     EXPECT_NEAR(along(values[i], direction), expected, 1e-6 * scale + 1e-10)
         << weights[i]->parts[0].name;
   }
+}
+
+// Two streams of the residual everywhere, each end of them with its own numbers.
+void add_streams(Decoder& decoder, int64_t hidden) {
+  constexpr int64_t kStreams = 2;
+  const auto weight = [](const std::string& name, const std::vector<int64_t>& shape) {
+    Weight made;
+    made.dtype = at::kDouble;
+    ParameterPart part;
+    part.name = name;
+    part.shape = shape;
+    made.parts.push_back(part);
+    return made;
+  };
+  const auto connection = [&] {
+    auto made = std::make_unique<HyperConnection>();
+    made->streams = kStreams;
+    made->fn = weight("fn", {(2 + kStreams) * kStreams, kStreams * hidden});
+    made->base = weight("base", {(2 + kStreams) * kStreams});
+    made->scale = weight("scale", {3});
+    return made;
+  };
+  const auto end = [&] {
+    auto made = std::make_unique<StreamHead>();
+    made->fn = weight("head_fn", {kStreams, kStreams * hidden});
+    made->base = weight("head_base", {kStreams});
+    made->scale = weight("head_scale", {1});
+    return made;
+  };
+  for (DecoderLayer* layer : decoder.all_layers()) {
+    layer->attention_streams = connection();
+    layer->mlp_streams = connection();
+  }
+  decoder.streams = kStreams;
+  decoder.stream_head = end();
+  decoder.mtp->streams = kStreams;
+  decoder.mtp->stream_head = end();
+}
+
+class Mtp : public testing::TestWithParam<bool> {};
+
+TEST_P(Mtp, GradientsByDifferences) {
+  const auto decoder = build_decoder(tiny_model(GetParam()), {0, 1}, true, true);
+  expect_gradients_by_differences(*decoder);
+}
+
+TEST_P(Mtp, GradientsByDifferencesWithStreams) {
+  const ModelConfig model = tiny_model(GetParam());
+  const auto decoder = build_decoder(model, {0, 1}, true, true);
+  add_streams(*decoder, model.hidden_size);
+  expect_gradients_by_differences(*decoder);
 }
 
 INSTANTIATE_TEST_SUITE_P(QueryRank, Mtp, testing::Bool());

@@ -80,8 +80,9 @@ std::vector<Weight*> bind_case_weights(Decoder& decoder, const ReferenceCase& re
   return weights;
 }
 
-test::ContextWithStep first_batch(const ReferenceCase& reference) {
-  const json batch = read_json(reference.folder / "expected_samples.json")[0];
+test::ContextWithStep global_batch(const ReferenceCase& reference, int64_t update) {
+  const json batch =
+      read_json(reference.folder / "expected_samples.json").at(static_cast<size_t>(update));
   test::ContextWithStep context;
   context.rows = static_cast<int64_t>(batch["input_ids"].size());
   context.seq_length = static_cast<int64_t>(batch["input_ids"][0].size());

@@ -26,8 +26,8 @@ ReferenceCase open_case(const std::string& name);
 /// order of the units.
 std::vector<Weight*> bind_case_weights(Decoder& decoder, const ReferenceCase& reference);
 
-/// The first global batch as one micro-batch (contexts without rotary tables).
-test::ContextWithStep first_batch(const ReferenceCase& reference);
+/// The global batch of an update (from 0) as one micro-batch (contexts without rotary tables).
+test::ContextWithStep global_batch(const ReferenceCase& reference, int64_t update);
 
 /// Rows [begin, end) of a batch, as another micro-batch of the same global batch.
 LayerContext rows_of(const LayerContext& batch, int64_t begin, int64_t end);

@@ -108,6 +108,20 @@ Router make_router(int64_t experts, int64_t hidden, int64_t k) {
   return router;
 }
 
+// A table says where a token id goes; scores only weigh its experts, also small ones.
+TEST(Router, TableOfTokenIds) {
+  Router router = make_router(6, 5, 2);
+  router.function = ScoreFunction::kSqrtSoftplus;
+  router.table = at::tensor({5, 0, 1, 2, 3, 4}, at::kLong).view({3, 2});
+  const at::Tensor x = sample_values({4, 5}, 0.8);
+  const at::Tensor ids = at::tensor({2, 0, 1, 2}, at::kLong);
+  const Routes routes = router.forward(x, ids);
+  EXPECT_TRUE(at::equal(routes.expert_ids, router.table.index_select(0, ids)));
+  const at::Tensor scores = at::softplus(at::linear(x, router.weight.value)).sqrt();
+  const at::Tensor own = scores.gather(1, routes.expert_ids);
+  EXPECT_TRUE(at::allclose(routes.weights, own / own.sum(-1, true), 1e-14, 0));
+}
+
 TEST(Router, SoftmaxWeightsOfTheBest) {
   Router router = make_router(6, 5, 2);
   const at::Tensor x = sample_values({7, 5}, 0.8);

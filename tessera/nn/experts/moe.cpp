@@ -36,7 +36,8 @@ at::Tensor rows_of_tokens(int64_t tokens, const LayerContext& context, const at:
 MixtureOfExperts::MixtureOfExperts() {
   router_call.module = LayerModule::kRouter;
   router_call.weights = [this] { return router->weights(); };
-  // {x of the routed tokens, their rows, their places} -> {expert ids, weights, counts, loss?}
+  // {x of the routed tokens, their rows, their places or ids} -> {expert ids, weights, counts,
+  // loss?}
   router_call.body = [this](const Tensors& inputs, const LayerContext& context) {
     const Routes routes = router->forward(inputs[0], inputs[2]);
     Tensors out{routes.expert_ids, routes.weights};
@@ -77,8 +78,10 @@ MixtureOfExperts::Sent MixtureOfExperts::send(const at::Tensor& x_TH, const Laye
   Sent sent;
   at::Tensor x = x_TH;
   at::Tensor rows = rows_of_tokens(x.size(0), context, x.device());
-  at::Tensor places = rows;  // in the run; only a forced balance reads them
-  if (router->force_balance) {
+  at::Tensor places = rows;  // in the run; only a forced balance reads them, and a table reads ids
+  if (router->table.defined()) {
+    places = slice_of(context.token_ids, context);
+  } else if (router->force_balance) {
     places = slice_of(context.sample_ids, context) * context.seq_length +
              slice_of(context.in_sample, context);
   }

@@ -53,7 +53,9 @@ Routes Router::forward(const at::Tensor& x_TH, const at::Tensor& places) const {
   const at::Tensor& w = weight.value;
   routes.logits = at::linear(x_TH.to(w.scalar_type()), w, offset.value);
   const at::Tensor scores = scores_of(routes.logits, function);
-  if (force_balance) {
+  if (table.defined()) {
+    routes.expert_ids = table.index_select(0, places);
+  } else if (force_balance) {
     const at::Tensor turn = at::arange(top_k, places.options());
     routes.expert_ids = (places.unsqueeze(1) * top_k + turn).remainder(experts());
   } else {

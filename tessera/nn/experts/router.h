@@ -30,6 +30,10 @@ struct Router {
   Weight weight;    // [X, H], bound in the type in which it computes
   Weight offset;    // [X], added to the product, or absent
   at::Tensor bias;  // [X], or undefined; in the type of the router
+  /// [V, k] int64, or undefined: the experts of each token id, chosen once and for all; scores only
+  /// weigh them (hash layers of DeepSeek-V4). Neither bias nor groups nor force_balance choose
+  /// then.
+  at::Tensor table;
   ScoreFunction function = ScoreFunction::kSoftmax;
   int64_t top_k = 1;
   int64_t groups = 1;          // of neighbouring experts
@@ -40,7 +44,8 @@ struct Router {
 
   std::vector<Weight*> weights();
   int64_t experts() const { return weight.parts.front().shape.front(); }
-  /// `places` [T] int64: of each token in the run; only read with force_balance.
+  /// `places` [T] int64: of each token in the run, only read with force_balance; or the token's id,
+  /// with a table.
   Routes forward(const at::Tensor& x_TH, const at::Tensor& places) const;
 
   /// Scores that sum to one over the experts, from the logits: what the auxiliary loss is made of.
