@@ -3,7 +3,8 @@
 
 Trains a mixture of experts with dropout (float64, asynchronous saves) on processes, undisturbed and then with random faults at
 random moments: a worker killed, stopped or aborted, the newest checkpoint damaged or cut off, the launcher killed and started
-again. The losses must be equal bit for bit, and so must the files of the last checkpoint.
+again. The losses must be equal bit for bit, and so must the files of the last checkpoint. Then three nodes of one worker each lose
+one after the other and get them back (--nnodes=1:3): losses must be equal to 1e-10.
 
 Usage: chaos.py PROGRAMS [--faults 30] [--ranks 6] [--steps 400] [--seed 1]
 """
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 
 CASE = Path(__file__).resolve().parent.parent / "tests" / "cases" / "mixtral_64" / "config.yaml"
+NODES = 3
 
 
 def free_port():
@@ -44,17 +46,23 @@ def losses(folder):
 
 
 class Run:
-    def __init__(self, args, output, port):
-        self.args, self.output, self.port = args, output, port
+    """A launcher: of all workers, or with `node` of the one worker of that node of three."""
+
+    def __init__(self, args, output, port, node=None):
+        self.args, self.output, self.port, self.node = args, output, port, node
         self.process = None
 
     def start(self):
-        command = [f"{self.args.programs}/msrun", f"--worker_num={self.args.ranks}", f"--local_worker_num={self.args.ranks}",
+        one_node = self.node is None
+        ranks = self.args.ranks if one_node else NODES
+        nodes = [f"--local_worker_num={ranks}"] if one_node else [
+            "--local_worker_num=1", f"--nnodes=1:{NODES}", f"--node_rank={self.node}", "--heartbeat_timeout=3"]
+        command = [f"{self.args.programs}/msrun", f"--worker_num={ranks}", *nodes,
                    f"--master_port={self.port}", "--join=True", "--max_restarts=1000", f"--log_dir={self.output}/logs",
                    "run_mindformer.py", "--config", str(CASE)]
-        replicas = 3 if self.args.ranks % 3 == 0 else 1
-        for value in [f"parallelism.data_parallel_shard={self.args.ranks // replicas}",
-                      "training.local_batch_size=1", f"training.global_batch_size={2 * self.args.ranks}",
+        replicas = 3 if ranks % 3 == 0 else 1
+        for value in [f"parallelism.data_parallel_shard={ranks // replicas}",
+                      "training.local_batch_size=1", f"training.global_batch_size={2 * ranks}",
                       f"training.steps={self.args.steps}", "training.timeout_seconds=20",
                       "model.hidden_dropout=0.1", "checkpoint.enable_save=true", "checkpoint.async_save=true",
                       "checkpoint.save_interleaved_steps=7", "checkpoint.save_max=3", "checkpoint.resume=auto",
@@ -134,6 +142,49 @@ def disturbed(args, folder):
     return run.process.wait(), faults
 
 
+def losing_nodes(args, folder):
+    """Nodes 2 and 1 are killed; both come back and are taken in when the worker of node 0 is killed: 3, 2, 1, 3 workers."""
+    output, port = folder / "nodes", free_port()
+    output.mkdir()
+    nodes = [Run(args, output, port, node) for node in range(NODES)]
+    for node in nodes:
+        node.start()
+    for turn in range(1, 5):
+        while nodes[0].process.poll() is None and max(losses(output), default=0) < args.steps * turn // 5:
+            time.sleep(0.05)
+        if turn == 3:
+            nodes[1].start()
+            nodes[2].start()
+        elif turn == 4:
+            for worker in nodes[0].workers():
+                os.kill(worker, signal.SIGKILL)
+        else:
+            nodes[3 - turn].process.kill()
+            nodes[3 - turn].process.wait()
+    code = nodes[0].process.wait()
+    for node in nodes[1:]:
+        node.process.wait()
+    log = Path(f"{output}.log").read_text()
+    if code != 0:
+        sys.exit(f"the run that lost nodes ended with {code}\n{log[-8000:]}")
+    if not (output / "logs" / "worker_2.start_4.log").exists():
+        sys.exit(f"nodes that came back were not taken in\n{log[-8000:]}")
+    calm = folder / "three"
+    calm.mkdir()
+    command = [f"{args.programs}/tessera", "train", "--ranks", str(NODES), "--config", str(CASE)]
+    for value in ["parallelism.data_parallel_shard=1", "training.local_batch_size=1", f"training.global_batch_size={2 * NODES}",
+                  f"training.steps={args.steps}", "model.hidden_dropout=0.1", "elastic.layouts=[{}]",
+                  "checkpoint.enable_save=false", f"output_dir={calm}"]:
+        command += ["--set", value]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    expected, got = losses(calm), losses(output)
+    wrong = [step for step, values in expected.items()
+             if any(abs(a - b) > 1e-10 * abs(b) for a, b in zip(got.get(step, (0, 0)), values))]
+    if wrong or len(got) != len(expected):
+        sys.exit(f"with nodes lost {len(wrong)} of {len(expected)} steps differ, the first is {wrong[:1]}\n{log[-8000:]}")
+    print(f"nodes lost and found again, {args.steps} steps: losses and norms are those of the undisturbed run to 1e-10")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=lambda path: Path(path).resolve())
@@ -164,6 +215,7 @@ def main():
             sys.exit(f"files of the last checkpoint differ: {different + missing}")
         costs = [line for line in lines_of(folder / "out") if "restart" in line]
         seconds = sorted(line["seconds"] for line in costs)
+        losing_nodes(args, folder)
         print(f"{len(faults)} faults, {args.steps} steps on {args.ranks} processes: losses, norms and weights are those of the "
               f"undisturbed run")
         if costs:
