@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tessera/base/lfs_pointer.h"
+#include "tessera/config/families/alike.h"
 #include "tessera/config/fields/key_groups.h"
 #include "tessera/config/published_keys.h"
 
@@ -154,6 +155,8 @@ std::string model_type_of(const Value& document, const FamilyTable& families,
   if (const Value* names = document.find("architectures")) {
     for (const Value& name : names->items) {
       if (const auto family = families.find_architecture(name.text)) return family->model_type;
+      if (const AlikeModel* alike = find_alike_model(name.text))
+        return std::string(alike->model_type);
     }
   }
   return otherwise;
@@ -190,6 +193,11 @@ std::unique_ptr<HfConfig> read_hf_config(const std::string& directory, const Fam
                families.names());
   }
   hf->family = families.find(hf->model_type);
+  if (const AlikeModel* alike = hf->family ? nullptr : find_alike_model(hf->model_type)) {
+    read_as_family(*alike, hf->document, issues);
+    hf->model_type = alike->family;
+    hf->family = families.find(hf->model_type);
+  }
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     if (const Value* type = hf->document.find(key)) hf->dtype = dtype_from_string(type->text);
   }

@@ -17,7 +17,7 @@ namespace tessera {
 /// initializer_range, pad_token_id, dtype, ...), generation, or the head size under latent
 /// attention are left out.
 struct HfConfig {
-  std::string model_type;
+  std::string model_type;  // the family's, also where the file has a name that is only alike
   std::shared_ptr<const Family> family;  // of that name; null when there is none
   Value document;                        // what `keys` points into
   std::vector<Value> implied;            // likewise

@@ -1,10 +1,17 @@
 #include "tessera/config/hf_config_writer.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tessera/base/error.h"
+#include "tessera/config/families/alike.h"
 #include "tessera/config/family.h"
+#include "tessera/config/paths.h"
+#include "tessera/config/published_keys.h"
 
 namespace tessera {
 namespace {
@@ -53,10 +60,11 @@ Json layer_types(const ModelConfig& m) {
   return types;
 }
 
+// Without a window it means nothing and stays as it is.
 int64_t first_windowed_layer(const ModelConfig& m) {
   int64_t layer = 0;
   while (layer < m.num_hidden_layers && m.window_of(layer) == 0) ++layer;
-  return layer;
+  return layer < m.num_hidden_layers ? layer : m.max_window_layers.value_or(layer);
 }
 
 Json moe_layer_freq(const ModelConfig& m) {
@@ -148,9 +156,39 @@ const Key kKeys[] = {
     {"topk_method", [](const ModelConfig&) { return Json("noaux_tc"); }},
 };
 
+// Keys without effect on training that the model or the weights' type decide all the same, or that
+// would not be true of the folder that is written.
+constexpr auto kDecided = std::to_array<std::string_view>(
+    {"_name_or_path", "architectures", "auto_map", "dtype", "hidden_act", "max_position_embeddings",
+     "model_type", "original_max_position_embeddings", "quantization_config", "rope_parameters",
+     "rope_scaling", "sliding_window_pattern", "_sliding_window_pattern", "torch_dtype",
+     "transformers_version"});
+
+void keep_published(const std::string& text, const Family& family, Json& json) {
+  const Json published = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!published.is_object()) return;
+  const Json type = published.value("model_type", Json(family.model_type));
+  if (!type.is_string()) return;
+  const AlikeModel* alike = find_alike_model(type.get<std::string>());
+  if ((alike ? alike->family : type.get<std::string>()) != family.model_type) return;
+  for (const auto& [key, value] : published.items()) {
+    if (has_no_effect(key) && std::ranges::find(kDecided, key) == kDecided.end()) json[key] = value;
+  }
+}
+
 }  // namespace
 
-std::string hf_config_json(const ModelConfig& m, DType dtype) {
+std::string published_config(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string folder = is_hf_folder(path) ? path : checkpoint_with_config(path);
+  if (path.empty() || folder.empty()) return "";
+  std::ifstream file(fs::path(folder) / "config.json");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string hf_config_json(const ModelConfig& m, DType dtype, const std::string& published) {
   TESSERA_CHECK(m.family, "a model without a family has no config.json");
   const Family& family = *m.family;
   Json json = {
@@ -168,6 +206,7 @@ std::string hf_config_json(const ModelConfig& m, DType dtype) {
       json[key.name] = key.value(m);
     }
   }
+  if (!published.empty()) keep_published(published, family, json);
   return json.dump(2) + "\n";
 }
 

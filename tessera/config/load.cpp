@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "tessera/config/families/alike.h"
 #include "tessera/config/families/unbuilt.h"
 #include "tessera/config/family.h"
 #include "tessera/config/fields/field_text.h"
@@ -174,11 +175,17 @@ class Loader {
     }
   }
 
+  // The family as which a model is read.
+  std::string family_name(const std::string& type) const {
+    const AlikeModel* alike = families_.find(type) ? nullptr : find_alike_model(type);
+    return alike ? std::string(alike->family) : type;
+  }
+
   // From the YAML's two names, which must agree.
   std::string type_of_file() {
     const Given* type_key = find("model.model_type");
     const Given* class_key = find("model.architectures");
-    std::string type = text_of("model.model_type");
+    std::string type = family_name(text_of("model.model_type"));
     std::string class_name;
     if (class_key) {
       const Value& value = *class_key->value;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tessera/config/load.h"
 #include "tests/support/temp_dir.h"
@@ -74,6 +75,30 @@ INSTANTIATE_TEST_SUITE_P(
         "topk_group: 2, moe_intermediate_size: 32, first_k_dense_replace: 1, qk_layernorm: true, "
         "routed_scaling_factor: 1.5"),
     [](const auto& info) { return std::to_string(info.index); });
+
+TEST(HfConfigWriter, WhatSaysNothingAboutTheModelStaysAsItWas) {
+  const ModelConfig model = from_yaml(kSizes + "model_type: llama");
+  const auto written = [&](const std::string& published) {
+    return nlohmann::json::parse(hf_config_json(model, DType::kBFloat16, published));
+  };
+  const std::string published =
+      R"({"model_type": "llama", "use_cache": false, "eos_token_id": [2, 5],
+      "hidden_size": 1024, "torch_dtype": "float32", "dtype": "float32", "_name_or_path": "x",
+      "transformers_version": "4.1", "rope_scaling": {"factor": 8},
+      "quantization_config": {"quant_method": "mxfp4"}})";
+  const auto json = written(published);
+  EXPECT_EQ(json.at("use_cache"), false);
+  EXPECT_EQ(json.at("eos_token_id"), nlohmann::json({2, 5}));
+  EXPECT_EQ(json.at("hidden_size"), 64);
+  EXPECT_EQ(json.at("dtype"), "bfloat16");
+  EXPECT_TRUE(json.at("rope_scaling").is_null());
+  for (const char* key : {"quantization_config", "torch_dtype", "_name_or_path"}) {
+    EXPECT_FALSE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(written(R"({"model_type": "Yi", "use_cache": false})").at("use_cache"), false);
+  EXPECT_EQ(written(R"({"model_type": "qwen3", "use_cache": false})").at("use_cache"), true);
+  EXPECT_EQ(written("no json").at("use_cache"), true);
+}
 
 }  // namespace
 }  // namespace tessera

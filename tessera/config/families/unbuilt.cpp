@@ -5,6 +5,7 @@ namespace {
 
 constexpr UnbuiltFamily kUnbuilt[] = {
     {"deepseek_v4", "DeepseekV4ForCausalLM", "DeepSeek-V4"},
+    {"internlm2", "InternLM2ForCausalLM", "InternLM2, whose wqkv holds q, k and v group by group,"},
 };
 
 }  // namespace
