@@ -121,12 +121,12 @@ struct LayoutBounds::Weights {
 };
 
 LayoutBounds::LayoutBounds(const Config& config, const Machine& machine,
-                           const SearchOptions& options, double head_layers)
+                           const SearchOptions& options)
     : config_(config),
       machine_(machine),
       options_(options),
-      head_layers_(head_layers),
       units_(model_units(config.model)),
+      head_layers_(head_layers(config.model, units_)),
       slow_(slow_down(machine, 1, options.world)) {
   if (machine.devices || machine.sharing.points.empty()) {
     most_at_once_ = 0.0;

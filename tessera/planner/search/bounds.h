@@ -23,9 +23,7 @@ struct LayoutBound {
 /// several threads at a time.
 class LayoutBounds {
  public:
-  /// `head_layers`: see with_layout.
-  LayoutBounds(const Config& config, const Machine& machine, const SearchOptions& options,
-               double head_layers);
+  LayoutBounds(const Config& config, const Machine& machine, const SearchOptions& options);
   ~LayoutBounds();
 
   LayoutBound of(const LayoutChoice& choice);
@@ -43,8 +41,8 @@ class LayoutBounds {
   const Config& config_;
   const Machine& machine_;
   const SearchOptions& options_;
-  double head_layers_;
   std::vector<ModelUnit> units_;
+  double head_layers_;                                         // see with_layout
   std::map<std::vector<int64_t>, LayerPlacement> placements_;  // by pp, chunks and light ends
   std::map<std::vector<int64_t>, std::unique_ptr<Passes>> passes_;
   std::map<std::vector<int64_t>, std::unique_ptr<Weights>> weights_;

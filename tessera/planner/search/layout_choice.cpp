@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tessera/layout/axis.h"
 #include "tessera/layout/layer_ranges.h"
+#include "tessera/layout/placement.h"
 #include "tessera/schedule/balance.h"
 
 namespace tessera {
@@ -51,6 +54,21 @@ Config with_layout(const Config& config, const LayoutChoice& choice, double head
     made.recompute.full_recompute_layer = specs;
   }
   return made;
+}
+
+double head_layers(const ModelConfig& model, const std::vector<ModelUnit>& units) {
+  double head = 0.0, layers = 0.0;
+  for (const ModelUnit& unit : units) {
+    if (unit.kind == ModelUnit::Kind::kHead) head += static_cast<double>(unit.elements());
+    if (unit.kind != ModelUnit::Kind::kLayer || unit.layer >= model.num_hidden_layers) continue;
+    for (const TensorGroup& group : unit.tensors) {
+      const double used = is_expert(group.role) ? static_cast<double>(model.num_experts_per_tok) /
+                                                      static_cast<double>(model.n_routed_experts)
+                                                : 1.0;
+      layers += used * static_cast<double>(group.elements());
+    }
+  }
+  return head * static_cast<double>(model.num_hidden_layers) / std::max(1.0, layers);
 }
 
 std::string to_text(const LayoutChoice& c) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/config/config.h"
+#include "tessera/planner/model_units.h"
 
 namespace tessera {
 
@@ -37,6 +38,9 @@ struct LayoutChoice {
 /// light_ends. `node_ranks` 0: npu_nums_per_device stays.
 Config with_layout(const Config& config, const LayoutChoice& choice, double head_layers,
                    int64_t node_ranks);
+
+/// Layers of the model that its head is worth. `units`: model_units of it.
+double head_layers(const ModelConfig& model, const std::vector<ModelUnit>& units);
 
 /// "dp_replicate 2 x dp_shard 8 x tp 4 x pp 2 (2 chunks), local batch 1, recompute all, ...":
 /// degrees of 1 and defaults are left out.

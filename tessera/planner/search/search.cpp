@@ -26,22 +26,6 @@ namespace {
 constexpr size_t kShown = 10;
 constexpr int64_t kForFront = 40;  // more plans for the front of memory and time
 
-// Layers of the model that the head is worth.
-double head_layers(const ModelConfig& model, const std::vector<ModelUnit>& units) {
-  double head = 0.0, layers = 0.0;
-  for (const ModelUnit& unit : units) {
-    if (unit.kind == ModelUnit::Kind::kHead) head += static_cast<double>(unit.elements());
-    if (unit.kind != ModelUnit::Kind::kLayer || unit.layer >= model.num_hidden_layers) continue;
-    for (const TensorGroup& group : unit.tensors) {
-      const double used = is_expert(group.role) ? static_cast<double>(model.num_experts_per_tok) /
-                                                      static_cast<double>(model.n_routed_experts)
-                                                : 1.0;
-      layers += used * static_cast<double>(group.elements());
-    }
-  }
-  return head * static_cast<double>(model.num_hidden_layers) / std::max(1.0, layers);
-}
-
 // A node of the tree of choices, the least promising parts of which are never opened.
 struct Node {
   double bound = 0.0;
@@ -62,7 +46,7 @@ class Search {
         units_(model_units(config.model)),
         head_(head_layers(config.model, units_)),
         space_(config, options.world, machine.node_ranks, options.provenance),
-        bounds_(config, machine, options, head_) {}
+        bounds_(config, machine, options) {}
 
   SearchResult run() {
     for (const LayoutChoice& grid : space_.grids()) {
