@@ -271,7 +271,8 @@ std::string export_to_hf(const HfExportOptions& options) {
                          adapter_config_json(config.model, weights.base().string()));
     } else {
       write_file_durably(writing / kModelConfigName,
-                         hf_config_json(config.model, weight_dtype(files.front().front().dtype)));
+                         hf_config_json(config.model, weight_dtype(files.front().front().dtype),
+                                        published_config(reader.folder().string())));
     }
     fs::path tokenizer = options.tokenizer;  // else the checkpoint's own, else the run's
     if (tokenizer.empty()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
+#include "tessera/storage/mxfp4.h"
 #include "tessera/storage/name_lists.h"
 
 namespace tessera {
@@ -51,7 +52,48 @@ bool HfWeights::equal(const Place& a, const Place& b, const std::vector<int64_t>
   return true;
 }
 
+// A part of a matrix in MXFP4, whole blocks of which are read.
+at::Tensor HfWeights::read_packed(const Place& place, const Box& box) const {
+  at::Tensor out = at::empty(box.sizes, at::kBFloat16);
+  if (out.numel() == 0) return out;
+  const int64_t rows = box.sizes[0];
+  const int64_t first = box.offsets[1] / kMxfp4Block;
+  const int64_t groups = (box.offsets[1] + box.sizes[1] - 1) / kMxfp4Block + 1 - first;
+  const int64_t spread = (rows - 1) * place.row_step + 1;
+  Box stored;
+  stored.offsets = place.prefix;
+  stored.sizes.assign(place.prefix.size(), 1);
+  for (const auto& [offset, size] :
+       {std::pair(place.first_row + box.offsets[0] * place.row_step, spread),
+        std::pair(first, groups)}) {
+    stored.offsets.push_back(offset);
+    stored.sizes.push_back(size);
+  }
+  const at::Tensor scales = files_[place.scales_file].read_box(place.scales, stored);
+  stored.offsets.push_back(0);
+  stored.sizes.push_back(kMxfp4BlockBytes);
+  const at::Tensor blocks = files_[place.file].read_box(place.stored_name, stored);
+
+  at::Tensor wide = at::empty({rows, groups * kMxfp4Block}, at::kBFloat16);
+  auto* to = reinterpret_cast<uint16_t*>(wide.mutable_data_ptr<at::BFloat16>());
+  const uint8_t* block = blocks.const_data_ptr<uint8_t>();
+  const uint8_t* scale = scales.const_data_ptr<uint8_t>();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t group = 0; group < groups; ++group, to += kMxfp4Block) {
+      const int64_t at = row * place.row_step * groups + group;
+      if (!widen_mxfp4(block + at * kMxfp4BlockBytes, scale[at], to)) {
+        throw CheckpointError(files_[place.scales_file].path().string() + ": '" + place.scales +
+                              "' has a scale of " + std::to_string(scale[at]) +
+                              ", with which a block of MXFP4 holds no number");
+      }
+    }
+  }
+  out.copy_(wide.narrow(1, box.offsets[1] - first * kMxfp4Block, box.sizes[1]));
+  return out;
+}
+
 at::Tensor HfWeights::read_place(const Place& place, const Box& box) const {
+  if (!place.scales.empty()) return read_packed(place, box);
   Box own = box;  // of what the prefix leaves
   if (!own.offsets.empty()) {
     own.offsets[0] = place.first_row + box.offsets[0] * place.row_step;
@@ -73,6 +115,7 @@ at::Tensor HfWeights::read_place(const Place& place, const Box& box) const {
 
 ElementType HfWeights::type(const std::string& name) const {
   const Place& place = places_.at(name);
+  if (!place.scales.empty()) return ElementType::kBF16;
   return files_[place.file].entry(place.stored_name).dtype;
 }
 

@@ -29,7 +29,7 @@ class HfWeights {
   /// expert as first dimension.
   at::Tensor read_box(const std::string& name, const Box& box, at::ScalarType dtype) const;
 
-  /// In which parameter `name` lies there.
+  /// In which parameter `name` lies there; of one in MXFP4 the type in which it is read, BF16.
   ElementType type(const std::string& name) const;
 
  private:
@@ -38,6 +38,7 @@ class HfWeights {
   void tie(const std::filesystem::path& folder, const std::vector<ParamSpec>& model);
   bool equal(const Place& a, const Place& b, const std::vector<int64_t>& shape) const;
   at::Tensor read_place(const Place& place, const Box& box) const;
+  at::Tensor read_packed(const Place& place, const Box& box) const;
 
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Place> places_;  // by the name of the parameter

@@ -70,12 +70,16 @@ void report(std::vector<Issue>& issues, const Value& at, std::string field, std:
   issues.push_back(std::move(issue));
 }
 
-// Things a published model may have and the families here have not.
+// Things a published model may have and the families here have not. MXFP4 is read where the files
+// have its tensors (storage/mxfp4.h).
 void refuse_foreign(const Value& document, std::vector<Issue>& issues) {
-  if (const Value* quantized = document.find("quantization_config");
-      quantized && !quantized->is_null()) {
-    report(issues, *quantized, "quantization_config", "quantized weights are not read");
-  }
+  const Value* quantized = document.find("quantization_config");
+  if (!quantized || quantized->is_null()) return;
+  const Value* method = quantized->find("quant_method");
+  if (method && method->text == "mxfp4") return;
+  report(issues, method ? *method : *quantized,
+         method ? "quantization_config.quant_method" : "quantization_config",
+         "quantized weights are not read, but for those in mxfp4");
 }
 
 // What is said twice must be the same.

@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/lfs_pointer.h"
+#include "tessera/storage/mxfp4.h"
 #include "tessera/storage/name_lists.h"
 
 namespace tessera {
@@ -145,20 +146,53 @@ bool PublishedWeights::place_stacked_expert(const ParamSpec& spec) {
   return true;
 }
 
+void PublishedWeights::expect_shape(const Place& place, const std::vector<int64_t>& shape) {
+  if (const std::vector<int64_t>& stored = entry(place).shape; stored != shape) {
+    misshapen_.push_back(place.stored_name + " is " + shape_text(stored) + ", the model has " +
+                         shape_text(shape));
+  }
+}
+
+// A stack [experts, in, out] that is stored as [experts, out, in] in MXFP4.
+bool PublishedWeights::place_packed(const ParamSpec& spec) {
+  const StackPlace& stack = *spec.stack;
+  if (!stack.transposed || stack.prefix.size() != 1) return false;
+  const Place* blocks = find_stored(stack.tensor + kMxfp4Blocks);
+  const Place* scales = find_stored(stack.tensor + kMxfp4Scales);
+  if (!blocks || !scales) return false;
+  const int64_t groups = stack.shape[1] / kMxfp4Block;
+  expect_shape(*blocks, {stack.shape[0], stack.shape[2], groups, kMxfp4BlockBytes});
+  expect_shape(*scales, {stack.shape[0], stack.shape[2], groups});
+  if (stack.shape[1] % kMxfp4Block != 0) {
+    misshapen_.push_back(stack.tensor + " has " + std::to_string(stack.shape[1]) +
+                         " columns, which are no whole blocks of MXFP4");
+  }
+  Place place = *blocks;
+  place.prefix = stack.prefix;
+  place.first_row = stack.first_row;
+  place.row_step = stack.row_step;
+  place.scales = scales->stored_name;
+  place.scales_file = scales->file;
+  for (const Place* bytes : {blocks, scales}) {
+    used_.insert(bytes->stored_name);
+    packed_.insert(bytes->stored_name);
+  }
+  places_[spec.name] = std::move(place);
+  return true;
+}
+
 // Where the family's own files hold it.
 bool PublishedWeights::place_in_stack(const ParamSpec& spec) {
-  const Place* stored = spec.stack ? find_stored(spec.stack->tensor) : nullptr;
-  if (!stored) return false;
+  if (!spec.stack) return false;
+  const Place* stored = find_stored(spec.stack->tensor);
+  if (!stored) return place_packed(spec);
   Place place = *stored;
   place.prefix = spec.stack->prefix;
   place.first_row = spec.stack->first_row;
   place.row_step = spec.stack->row_step;
   place.transposed = spec.stack->transposed;
   used_.insert(place.stored_name);
-  if (const std::vector<int64_t>& shape = entry(place).shape; shape != spec.stack->shape) {
-    misshapen_.push_back(spec.stack->tensor + " is " + shape_text(shape) + ", the model has " +
-                         shape_text(spec.stack->shape));
-  }
+  expect_shape(place, spec.stack->shape);
   places_[spec.name] = std::move(place);
   return true;
 }
@@ -169,10 +203,7 @@ void PublishedWeights::place(const ParamSpec& spec) {
   if (stored) {
     used_.insert(stored->stored_name);
     places_[spec.name] = *stored;
-    if (const std::vector<int64_t>& shape = entry(*stored).shape; shape != spec.shape) {
-      misshapen_.push_back(spec.name + " is " + shape_text(shape) + ", the model has " +
-                           shape_text(spec.shape));
-    }
+    expect_shape(*stored, spec.shape);
   } else if (spec.tied_to.empty() && !place_stacked_expert(spec)) {
     const std::string& name = spec.stack ? spec.stack->tensor : spec.name;
     if (missing_names_.insert(name).second) missing_.push_back(name);
@@ -182,7 +213,11 @@ void PublishedWeights::place(const ParamSpec& spec) {
 void PublishedWeights::look_at_the_rest(const std::vector<ParamSpec>& model) {
   for (const std::string& name : used_) {
     const SafetensorsEntry& stored = entry(stored_.at(name));
-    if (!is_weight_type(stored.dtype)) {
+    if (packed_.contains(name)) {
+      if (stored.dtype != ElementType::kU8) {
+        unpacked_.push_back(name + " is " + std::string(name_of(stored.dtype)));
+      }
+    } else if (!is_weight_type(stored.dtype)) {
       mistyped_.push_back(name + " is " + std::string(name_of(stored.dtype)));
     }
   }
@@ -207,6 +242,7 @@ std::string PublishedWeights::problem() const {
   list_names(report, "not in the model", surplus_);
   list_names(report, "of another shape", misshapen_);
   list_names(report, "neither F64, F32, F16 nor BF16", mistyped_);
+  list_names(report, "not U8, as blocks and scales of MXFP4 are", unpacked_);
   return report.empty() ? "" : "the weights do not fit the model:" + report;
 }
 

@@ -33,7 +33,8 @@ std::vector<std::filesystem::path> published_weight_files(const std::filesystem:
 ///
 /// Of a folder with adapters `model` is the adapters alone (WeightRows::kAdapters).
 ///
-/// Stacks of the family (ParamSpec::stack) are looked for first. Tolerated: names without the
+/// Stacks of the family (ParamSpec::stack) are looked for first; transposed ones of experts may be
+/// there in MXFP4 (storage/mxfp4.h). Tolerated: names without the
 /// leading "model.", experts stacked in one tensor a layer
 /// (`experts.gate_up_proj` [E, 2 F, H], `experts.down_proj` [E, H, F]), rotary frequencies (they
 /// are computed), layers of multi-token prediction that the model goes without.
@@ -46,6 +47,8 @@ class PublishedWeights {
     int64_t first_row = 0;        // see StackPlace
     int64_t row_step = 1;
     bool transposed = false;
+    std::string scales{};  // in MXFP4: stored_name is the blocks, this the scales; else empty
+    size_t scales_file = 0;
   };
 
   /// Reads the headers. Throws CheckpointError that names a damaged file, or a tensor that two
@@ -69,6 +72,8 @@ class PublishedWeights {
   void read_headers(const std::filesystem::path& folder);
   const Place* find_stored(const std::string& name) const;
   bool place_in_stack(const ParamSpec& spec);
+  bool place_packed(const ParamSpec& spec);
+  void expect_shape(const Place& place, const std::vector<int64_t>& shape);
   bool place_stacked_expert(const ParamSpec& spec);
   void place(const ParamSpec& spec);
   void look_at_the_rest(const std::vector<ParamSpec>& model);
@@ -76,8 +81,9 @@ class PublishedWeights {
   std::vector<SafetensorsHeaderFile> files_;
   std::map<std::string, Place> stored_;  // by the name in the files
   std::map<std::string, Place> places_;
-  std::set<std::string> used_;  // names in the files
-  std::vector<std::string> missing_, surplus_, misshapen_, mistyped_;
+  std::set<std::string> used_;    // names in the files
+  std::set<std::string> packed_;  // of these the blocks and scales of MXFP4
+  std::vector<std::string> missing_, surplus_, misshapen_, mistyped_, unpacked_;
   std::set<std::string> missing_names_;
   std::set<std::string> left_out_;  // "model.layers.61."
   size_t left_out_tensors_ = 0;

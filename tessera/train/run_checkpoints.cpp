@@ -221,7 +221,8 @@ RunState RunCheckpoints::start() {
   options.moment_dtype = config_.optimizer.moment_dtype;
   if (checkpoint.save_trainable_only) options.base = base_fingerprint_;
   options.config = to_yaml(config_);
-  options.hf_config = hf_config_json(config_.model, config_.model.params_dtype);
+  options.hf_config = hf_config_json(config_.model, config_.model.params_dtype,
+                                     published_config(base.empty() ? start.path.string() : base));
   if (tokenizer_.empty()) tokenizer_ = tokenizer_of_data();
   options.tokenizer = tokenizer_;
   if (mesh_.rank() == 0) options.tokenizer_files = read_tokenizer_files(tokenizer_);

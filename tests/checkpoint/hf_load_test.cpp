@@ -136,6 +136,73 @@ TEST(HfWeights, QuantisedWeightsAreRefusedByName) {
   }
 }
 
+// Two experts of a stack [2, 64, 4]: gate is every second row from the first, up from the second.
+ParamSpec packed_spec(int64_t expert, int64_t first_row) {
+  ParamSpec param = expert_spec(expert, first_row == 0 ? "gate_proj" : "up_proj", {2, 64});
+  param.stack = StackPlace{
+      "model.layers.0.mlp.experts.gate_up_proj", {2, 64, 4}, {expert}, first_row, 2, true};
+  return param;
+}
+
+const std::vector<ParamSpec> kPacked{packed_spec(0, 0), packed_spec(0, 1), packed_spec(1, 0),
+                                     packed_spec(1, 1)};
+
+at::Tensor packed_bytes() {
+  return at::arange(2 * 4 * 2 * 16, at::kLong)
+      .mul(37)
+      .remainder(256)
+      .to(at::kByte)
+      .reshape({2, 4, 2, 16});
+}
+at::Tensor packed_scales() { return at::arange(120, 136, at::kByte).reshape({2, 4, 2}); }
+
+Named packed_model(const at::Tensor& blocks, const at::Tensor& scales) {
+  return {{"model.layers.0.mlp.experts.gate_up_proj_blocks", blocks},
+          {"model.layers.0.mlp.experts.gate_up_proj_scales", scales}};
+}
+
+TEST(HfWeights, BlocksAndScalesOfFourBitsAreReadAsBfloat16) {
+  const test::TempDir folder;
+  write_file(folder.path() / "model.safetensors", packed_model(packed_bytes(), packed_scales()));
+  // The same by whole tensors: lower four bits first, times 2^(scale - 127).
+  const at::Tensor magnitudes = at::tensor({0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0}, at::kDouble);
+  const at::Tensor table = at::cat({magnitudes, magnitudes.neg()});
+  const at::Tensor bytes = packed_bytes().to(at::kLong);
+  const at::Tensor codes = at::stack({bytes.remainder(16), bytes.div(16, "floor")}, -1).flatten(-2);
+  const at::Tensor expected =
+      table.index({codes})
+          .mul(at::exp2(packed_scales().to(at::kDouble) - 127).unsqueeze(-1))
+          .flatten(-2);  // [expert, row, column]
+
+  const HfWeights weights(folder.path(), kPacked);
+  for (const ParamSpec& param : kPacked) {
+    EXPECT_EQ(weights.type(param.name), ElementType::kBF16);
+    for (const Box& box : {Box{{0, 0}, {2, 64}}, Box{{1, 31}, {1, 2}}, Box{{0, 5}, {2, 40}}}) {
+      const at::Tensor rows = expected[param.expert].slice(0, param.stack->first_row, 4, 2);
+      EXPECT_TRUE(at::equal(
+          weights.read_box(param.name, box, at::kDouble),
+          rows.narrow(0, box.offsets[0], box.sizes[0]).narrow(1, box.offsets[1], box.sizes[1])))
+          << param.name;
+    }
+  }
+}
+
+TEST(HfWeights, DamagedBlocksOfFourBitsAreNamed) {
+  const test::TempDir folder;
+  const auto path = folder.path() / "model.safetensors";
+  write_file(path, packed_model(packed_bytes().narrow(2, 0, 1).contiguous(), packed_scales()));
+  EXPECT_NE(error_of(folder.path(), kPacked).find("gate_up_proj_blocks is [2, 4, 1, 16]"),
+            std::string::npos);
+  write_file(path, packed_model(packed_bytes(), packed_scales().to(at::kFloat)));
+  EXPECT_NE(error_of(folder.path(), kPacked).find("gate_up_proj_scales is F32"), std::string::npos);
+  at::Tensor scales = packed_scales();
+  scales[1][0][1] = 255;
+  write_file(path, packed_model(packed_bytes(), scales));
+  const HfWeights weights(folder.path(), kPacked);
+  EXPECT_NO_THROW(weights.read_box(kPacked[0].name, {{0, 0}, {2, 64}}, at::kFloat));
+  EXPECT_THROW(weights.read_box(kPacked[2].name, {{0, 0}, {2, 64}}, at::kFloat), CheckpointError);
+}
+
 TEST(HfWeights, NamesMayLackTheModelPrefix) {
   const test::TempDir folder;
   write_file(folder.path() / "model.safetensors", sound_model(""));

@@ -174,6 +174,11 @@ TEST(HfConfig, WhatIsNotBuiltIsRefused) {
   EXPECT_THAT(
       load_with(dir, R"({"model_type": "llama", "quantization_config": {"bits": 8}})", "").issues,
       HasError("quantization_config", "quantized weights"));
+  EXPECT_THAT(load_with(dir, R"({"model_type": "gpt_oss",
+                                 "quantization_config": {"quant_method": "fp8"}})",
+                        "")
+                  .issues,
+              HasError("quantization_config.quant_method", "but for those in mxfp4"));
   EXPECT_THAT(judged(R"({"model_type": "internlm2"})"),
               HasError("model.model_type", "InternLM2, whose wqkv"));
   EXPECT_TRUE(has_errors(load_with(dir, "{\"model_type\": ", "").issues));

@@ -206,10 +206,8 @@ std::ostream& operator<<(std::ostream& out, const PlannedRun& run) {
   return out << run.file << " " << run.layout;
 }
 
-class PlannedActivations : public testing::TestWithParam<PlannedRun> {};
-
-TEST_P(PlannedActivations, AreWithinFifteenPercent) {
-  const auto& [file, layout, document] = GetParam();
+void expect_planned(const PlannedRun& run, double tolerance) {
+  const auto& [file, layout, document] = run;
   const Config config = load_case(file, narrow() + length(256) + layout.set, layout.ranks);
   const Plan plan = make_plan(config, layout.ranks);
   const Measured measured = measure(config, layout.ranks, document);
@@ -218,9 +216,17 @@ TEST_P(PlannedActivations, AreWithinFifteenPercent) {
     const auto made = static_cast<double>(activations(measured, plan, rank));
     std::printf("rank %ld: activations %.0f, planned %.0f (%+.1f %%); peak %ld\n", rank, made,
                 planned, 100 * (planned / made - 1), measured.peak[static_cast<size_t>(rank)]);
-    EXPECT_NEAR(planned / made, 1.0, 0.15) << "rank " << rank;
+    EXPECT_NEAR(planned / made, 1.0, tolerance) << "rank " << rank;
   }
 }
+
+class PlannedActivations : public testing::TestWithParam<PlannedRun> {};
+
+TEST_P(PlannedActivations, AreWithinFifteenPercent) { expect_planned(GetParam(), 0.15); }
+
+class PlannedFamilies : public testing::TestWithParam<PlannedRun> {};
+
+TEST_P(PlannedFamilies, AreWithinOnePercent) { expect_planned(GetParam(), 0.01); }
 
 const Set kMask = {model("use_attn_mask_compression", "true")};
 const std::string kStages = parallel("pipeline_parallel_layers_per_stage", "auto");
@@ -300,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(
 const auto kOne = Layout{"one", 1, {local_batch(8)}};
 const auto kTwo = Layout{"tp2", 2, {tp(2), local_batch(8)}};
 INSTANTIATE_TEST_SUITE_P(
-    Families, PlannedActivations,
+    Families, PlannedFamilies,
     testing::Values(PlannedRun{"mistral_window64", kOne}, PlannedRun{"phi3_64", kOne},
                     PlannedRun{"olmo2_64", kOne}, PlannedRun{"olmo2_64", kTwo},
                     PlannedRun{"gemma2_64", kOne}, PlannedRun{"gemma2_64", kTwo},

@@ -165,6 +165,10 @@ INSTANTIATE_TEST_SUITE_P(
                        with({shard(-1), tp(2), local_batch(4)},
                             select("self_attention.linear_qkv: [0], mlp: [1-2], "
                                    "self_attn.o_proj: [3], mlp.linear_fc1: [3]"))}},
+        PlannedLayout{"olmo2_64", {"tp2", 2, {shard(-1), tp(2), local_batch(4)}}},
+        PlannedLayout{"olmo2_64", {"tp4_full", 4, with({shard(-1), tp(4), local_batch(4)}, kFull)}},
+        PlannedLayout{"gemma2_64", {"tp2", 2, {shard(-1), tp(2), local_batch(4)}}},
+        PlannedLayout{"glm4_64", {"tp2_shard2", 4, {shard(-1), tp(2), local_batch(2)}}},
         PlannedLayout{"qwen3_moe64", {"ep2", 2, with({local_batch(4)}, kExperts)}},
         PlannedLayout{
             "qwen3_moe64",

@@ -40,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Reference{"gemma2_64", 1e-9}, Reference{"gemma3_64", 1e-9},
                     Reference{"gemma3_odd64", 1e-9}, Reference{"glm4_64", 1e-9},
                     Reference{"glm4_moe64", 1e-9}, Reference{"gpt_oss64", 1e-9},
-                    Reference{"llama_linear64", 1e-9}, Reference{"llama_dynamic64", 1e-9}),
+                    Reference{"gpt_oss_mxfp4_64", 1e-9}, Reference{"llama_linear64", 1e-9},
+                    Reference{"llama_dynamic64", 1e-9}),
     [](const auto& info) { return info.param.name; });
 
 // Against what other software computed also where the work is cut.

@@ -117,7 +117,20 @@ Tensor core(const TapeParts& p, TapeModules& modules, const Heads& heads) {
   });
 }
 
-// Norms of q and k, rotation: in place where there are no norms.
+// What the norms of q and of k keep for their backward beside their input.
+int64_t kept_by_norms(const TapeParts& p, int64_t normed) {
+  const LocalSizes& s = p.sizes;
+  if (p.model.design().qk_norm_span == QkNormSpan::kHead) {
+    return s.tokens * (s.heads + s.kv_heads) * s.wide;
+  }
+  // One scale a token; over several ranks also q and k in the wide type, and these in front of the
+  // product with the weight.
+  const int64_t scales = 2 * s.tokens * s.wide;
+  const int64_t copies = s.wide == s.element ? 1 : 2;
+  return p.dims.tp == 1 ? scales : scales + copies * normed / s.element * s.wide;
+}
+
+// Norms of q and k, rotation: in place where there are no norms and a pair are two halves.
 Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor qkv) {
   const LocalSizes& s = p.sizes;
   const int64_t head_dim = p.model.head_dim;
@@ -132,7 +145,8 @@ Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor
   ActivationTape::Operation o;
   o.inputs = {qkv};
   o.gradient = all;
-  if (in_turn || (norms && (modules.selects(q_norm) || modules.selects(k_norm)))) {
+  const bool by_parts = in_turn || p.model.design().rotary_pairs_neighbours;
+  if (by_parts || (norms && (modules.selects(q_norm) || modules.selects(k_norm)))) {
     if (norms) {
       qkv = modules(q_norm, [&] {
         ActivationTape::Operation norm;
@@ -140,7 +154,7 @@ Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor
         norm.bytes = normed;
         norm.gradient = all;
         norm.saved = {qkv};
-        norm.keeps = s.tokens * (s.heads + s.kv_heads) * s.wide;
+        norm.keeps = kept_by_norms(p, normed);
         return p.tape.add(norm);
       });
       heads.saved.push_back(o.inputs[0]);  // v
@@ -152,7 +166,7 @@ Heads split_heads(const TapeParts& p, TapeModules& modules, bool in_turn, Tensor
   } else if (norms) {
     o.bytes = normed;
     o.saved = {qkv};
-    o.keeps = s.tokens * (s.heads + s.kv_heads) * s.wide;
+    o.keeps = kept_by_norms(p, normed);
     o.backward_extra = p.bytes(s.tokens, heads.q);
     heads.saved.push_back(qkv);
   } else {

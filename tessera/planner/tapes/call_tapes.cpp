@@ -139,6 +139,9 @@ Tensor CallTapes::head(ActivationTape& tape, const ModelUnit& unit, Tensor x) co
       // Probabilities are made in the logits' place, or beside it in the wide type.
       if (!loss_parallel) {
         logits += p.bytes(chunk, own) + 2 * p.bytes(chunk, whole);
+      } else if (model_.final_logit_softcapping) {
+        // The capped ones, their squares, and the slope of the cap that those become.
+        logits += 3 * chunk * own * s.wide;
       } else if (s.wide != s.element) {
         logits += chunk * own * s.wide;
       }

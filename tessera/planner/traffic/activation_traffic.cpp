@@ -110,6 +110,11 @@ class TensorTraffic {
     } else {
       column(times({kAttention, kQkv}), {ParamRole::kAttnQ, ParamRole::kAttnK, ParamRole::kAttnV},
              flow);
+      for (const LayerModule norm : {kQueryNorm, kKeyNorm}) {
+        if (m.design().qk_norm_span == QkNormSpan::kAllHeads) {
+          sums_of_heads(times({kAttention, norm}) + (flow.trains ? 1 : 0));
+        }
+      }
     }
     row(times({kAttention, kOutput}), ParamRole::kAttnO, flow);
     if (!m.is_moe_layer(index)) {
@@ -118,6 +123,12 @@ class TensorTraffic {
     } else if (m.moe_aux_loss_coeff > 0) {
       counts(times({kMlp, kRouter}));
     }
+  }
+
+  // The square sums of a norm over all heads, of which each rank has some; their gradient.
+  void sums_of_heads(int64_t times) {
+    const int64_t bytes = tokens_ * size_of(master_dtype(config_.model));
+    counter_.add("all_reduce", times, 2 * (dims_.tp - 1) * bytes / dims_.tp);
   }
 
   // Tokens of each expert, over which balance is judged.
