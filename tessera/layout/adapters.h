@@ -35,7 +35,7 @@ std::string pattern_problem(const std::string& pattern);
 
 /// What the patterns of model.lora find.
 struct AdapterMatches {
-  size_t matrices = 0;  // with an adapter; experts one by one
+  size_t matrices = 0;                    // with an adapter; experts one by one
   bool names_embedding = false;           // it says "embed" and finds the embedding
   bool of_experts = false;                // some of them are routed experts
   std::vector<std::string> some_experts;  // layers' experts of which only some are named
